@@ -1,0 +1,1 @@
+"""The benchmark: functions, sampling graphs, variants and splits."""

@@ -1,0 +1,1 @@
+"""The models: ordinary modules, one file each."""

@@ -1,0 +1,1 @@
+"""Training a crowd of seeds together."""
