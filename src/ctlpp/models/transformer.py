@@ -1,0 +1,107 @@
+"""Transformer encoder with Transformer-XL relative positions; one layer applied `depth` times, or `depth` layers.
+
+The input gets a start-of-sequence column in front; the class is read from that column after the last layer.
+
+Shapes: B batch, T columns (tokens and the start column), D width, H heads, K = D / H, C classes.
+
+Example:
+    >>> import torch
+    >>> model = Transformer(vocab_size=41, n_classes=8)
+    >>> model(torch.tensor([[3, 17, 35, 40]])).shape  # two functions, a symbol, the end
+    torch.Size([1, 8])
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, einsum, nn
+
+from ctlpp.models.activations import record
+
+
+def sinusoids(positions: Tensor, width: int) -> Tensor:
+    """sin and cos of each position at `width / 2` wavelengths from 2π to 10,000 · 2π. (N,) -> (N, D)"""
+    rates = torch.arange(0, width, 2, device=positions.device).mul(-math.log(10_000) / width).exp()
+    angles = positions[:, None] * rates  # (N, D / 2)
+    return torch.cat([angles.sin(), angles.cos()], dim=-1)
+
+
+class RelativeAttention(nn.Module):
+    """Softmax over (q_i + u) · k_j + (q_i + v) · r_{j-i}, where r is a linear map of the offset's sinusoids."""
+
+    def __init__(self, width: int, heads: int, dropout: float) -> None:
+        super().__init__()
+        self.heads = heads
+        self.qkv = nn.Linear(width, 3 * width, bias=False)
+        self.position = nn.Linear(width, width, bias=False)
+        self.out = nn.Linear(width, width, bias=False)
+        self.u = nn.Parameter(torch.zeros(heads, width // heads))
+        self.v = nn.Parameter(torch.zeros(heads, width // heads))
+        self.scale = nn.Parameter(torch.tensor((width // heads) ** -0.5))
+        self.bias = nn.Parameter(torch.tensor(0.0))  # as released, though softmax does not feel it
+        self.dropout = nn.Dropout(dropout)
+        q, kv = self.qkv.weight.split([width, 2 * width])
+        for weight in (q, kv, self.position.weight):  # as released: keys and values count as one matrix
+            nn.init.xavier_uniform_(weight)
+
+    def forward(self, h: Tensor, waves: Tensor, offset: Tensor) -> Tensor:
+        """h: (B, T, D); waves: sinusoids of all offsets, (2T - 1, D); offset: row of `waves` for j - i, (T, T)."""
+        q, k, v = self.qkv(h).unflatten(-1, (3, self.heads, -1)).unbind(-3)  # (B, T, H, K) each
+        k, r = self.dropout(k), self.dropout(self.position(waves)).unflatten(-1, (self.heads, -1))
+        content = einsum("bihk,bjhk->bhij", q + self.u, k)
+        position = einsum("bihk,ijhk->bhij", q + self.v, r[offset])
+        weights = torch.addcmul(self.bias, content + position, self.scale).softmax(-1)  # (B, H, T, T)
+        return self.out(einsum("bhij,bjhk->bihk", weights, v).flatten(-2))  # type: ignore[no-any-return]
+
+
+class TransformerLayer(nn.Module):
+    """Attention, then a feed-forward net; the norm follows each residual sum."""
+
+    def __init__(self, width: int, heads: int, hidden: int, dropout: float, key_dropout: float) -> None:
+        super().__init__()
+        self.attend = RelativeAttention(width, heads, key_dropout)
+        self.up, self.down = nn.Linear(width, hidden), nn.Linear(hidden, width)
+        self.norm_a, self.norm_h = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.dropout = nn.Dropout(dropout)
+        nn.init.xavier_normal_(self.up.weight, gain=nn.init.calculate_gain("relu"))
+        nn.init.xavier_uniform_(self.down.weight)
+
+    def forward(self, h: Tensor, waves: Tensor, offset: Tensor) -> Tensor:  # (B, T, D) -> (B, T, D)
+        a = self.norm_a(h + self.dropout(self.attend(h, waves, offset)))
+        ffn = self.down(self.dropout(F.relu(self.up(a))))
+        return self.norm_h(a + self.dropout(ffn))  # type: ignore[no-any-return]
+
+
+class Transformer(nn.Module):
+    """`depth` applications of one shared layer, or of `depth` layers of their own if not `shared`."""
+
+    def __init__(
+        self,
+        vocab_size: int,
+        n_classes: int,
+        *,
+        width: int = 128,
+        heads: int = 4,
+        hidden: int = 256,
+        depth: int = 8,
+        dropout: float = 0.1,
+        key_dropout: float = 0.1,
+        shared: bool = True,
+    ) -> None:
+        super().__init__()
+        self.start, self.depth, self.width = vocab_size, depth, width
+        self.embed = nn.Embedding(vocab_size + 1, width)  # the last row: start of sequence
+        layers = (TransformerLayer(width, heads, hidden, dropout, key_dropout) for _ in range(1 if shared else depth))
+        self.layers = nn.ModuleList(layers)
+        self.classify = nn.Linear(width, n_classes)
+        nn.init.kaiming_normal_(self.embed.weight)
+
+    def forward(self, tokens: Tensor) -> Tensor:  # (B, T - 1) -> (B, C)
+        h = self.embed(F.pad(tokens, (1, 0), value=self.start))  # (B, T, D)
+        at = torch.arange(h.shape[1], device=h.device)
+        waves = sinusoids(torch.cat([-at[1:].flip(0), at]), self.width).to(h.dtype)  # offsets 1 - T … T - 1
+        offset = at - at[:, None] + len(at) - 1  # (T, T)
+        for n in range(self.depth):
+            h = record("state", self.layers[n % len(self.layers)](h, waves, offset))
+        return self.classify(record("readout", h[:, 0]))  # type: ignore[no-any-return]
