@@ -43,11 +43,12 @@ class GRU(nn.Module):
         h = x.new_zeros(x.shape[1], self.width)  # (B, D)
         for step in self.W(x).unbind(0):
             h = record("state", self.step(step, h))
-        return self.classify(record("readout", h))  # type: ignore[no-any-return]
+        logits: Tensor = self.classify(record("readout", h))
+        return logits
 
     def step(self, x: Tensor, h: Tensor) -> Tensor:
         """x: what the input adds to the gates, (B, 3D); h: (B, D)."""
-        sizes = [2 * self.width, self.width]
-        (gates_x, candidate_x), (gates_h, candidate_h) = x.split(sizes, dim=-1), self.U(h).split(sizes, dim=-1)
-        r, z = (gates_x + gates_h).sigmoid().chunk(2, dim=-1)
-        return torch.lerp((candidate_x + r * candidate_h).tanh(), h, z)  # z = 1 keeps the state
+        u = self.U(h)  # (B, 3D)
+        r, z = (x + u)[..., : 2 * self.width].sigmoid().chunk(2, dim=-1)  # (B, D) each
+        candidate = (x[..., 2 * self.width :] + r * u[..., 2 * self.width :]).tanh()
+        return torch.lerp(candidate, h, z)  # (1 − z) · candidate + z · h

@@ -19,9 +19,9 @@ from ctlpp.models.activations import record
 
 
 class LSTMCell(nn.Module):
-    """The LSTM's equations, for one direction or, with `directions=2`, for both side by side (shapes then start with 2).
+    """The LSTM's equations; with `directions=2` for both directions side by side (all shapes then start with 2).
 
-    The 4D gate columns are: input, forget, output, candidate.
+    The 4D columns of the gates: input, forget, output, candidate.
     """
 
     def __init__(self, inputs: int, width: int, directions: int | None = None) -> None:
@@ -40,16 +40,16 @@ class LSTMCell(nn.Module):
         gates = x.flatten(-3, -2) @ self.W + (self.b_in + self.b_rec)  # all steps at once, (…, T * B, 4D)
         h = c = x.new_zeros(*x.shape[:-3], x.shape[-2], self.width)  # (…, B, D)
         states = []
-        for step in gates.unflatten(-2, x.shape[-3:-1]).unbind(-3):
+        for step in gates.reshape(*x.shape[:-1], -1).unbind(-3):
             h, c = self.step(step, h, c)
             states.append(h)
         return states
 
     def step(self, x: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
         """x: what the input adds to the gates, (…, B, 4D); h, c: (…, B, D)."""
-        gates, candidate = (x + h @ self.U).split([3 * self.width, self.width], dim=-1)
-        i, f, o = gates.sigmoid().chunk(3, dim=-1)  # (…, B, D) each
-        c = f * c + i * candidate.tanh()
+        gates = x + h @ self.U
+        i, f, o = gates[..., : 3 * self.width].sigmoid().chunk(3, dim=-1)  # (…, B, D) each
+        c = f * c + i * gates[..., 3 * self.width :].tanh()
         return o * c.tanh(), c
 
 
@@ -72,4 +72,5 @@ class BiLSTM(nn.Module):
             record("state", forward)
             record("state_backward", backward)
         readout = record("readout", torch.cat([states[-1][0], states[-1][1]], dim=-1))  # (B, 2D)
-        return self.classify(readout)
+        logits: Tensor = self.classify(readout)
+        return logits

@@ -38,4 +38,5 @@ class LSTM(nn.Module):
     def forward(self, tokens: Tensor) -> Tensor:  # (B, T) -> (B, C)
         x = self.dropout(self.embed(tokens.flip(1) if self.from_end else tokens)).transpose(0, 1)  # (T, B, E)
         states = [record("state", h) for h in self.cell(x)]  # T of (B, D)
-        return self.classify(record("readout", states[-1]))  # type: ignore[no-any-return]
+        logits: Tensor = self.classify(record("readout", states[-1]))
+        return logits

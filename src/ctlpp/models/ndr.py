@@ -70,11 +70,12 @@ class GeometricAttention(nn.Module):
     def forward(self, h: Tensor, view: View) -> Tensor:  # (B, T, D) -> (B, T, D)
         q, k, v = self.qkv(h).unflatten(-1, (3, self.heads, -1)).unbind(-3)  # (B, T, H, K) each
         prefer = torch.addcmul(self.bias, self.direction(h), self.direction_scale)  # (B, T, 2H)
-        right, left = prefer.unflatten(-1, (2, self.heads, 1)).transpose(1, 3).unbind(2)  # (B, H, T, 1) each
+        right, left = torch.unflatten(prefer, -1, (2, self.heads, 1)).transpose(1, 3).unbind(2)  # (B, H, T, 1) each
         content = einsum("bihk,bjhk->bhij", q, self.dropout(k))
         match = torch.addcmul(torch.where(view.right, right, left), content, self.scale)
         A = geometric_attention(match.masked_fill(view.itself, -torch.inf), view.near)  # (B, H, T, T)
-        return self.out(einsum("bhij,bjhk->bihk", A, v).flatten(-2))  # type: ignore[no-any-return]
+        read: Tensor = self.out(einsum("bhij,bjhk->bihk", A, v).flatten(-2))
+        return read
 
 
 class FFN(nn.Module):
@@ -87,7 +88,8 @@ class FFN(nn.Module):
         nn.init.xavier_uniform_(self.down.weight)
 
     def forward(self, x: Tensor) -> Tensor:  # (…, D) -> (…, D)
-        return self.down(F.gelu(self.up(x)))  # type: ignore[no-any-return]
+        out: Tensor = self.down(F.gelu(self.up(x)))
+        return out
 
 
 class NDRLayer(nn.Module):
@@ -141,7 +143,8 @@ class NDR(nn.Module):
         view = look(h.shape[1], h.device, h.dtype)
         for _ in range(self.depth if self.training else self.test_depth):
             h = record("state", self.layer(h, view))
-        return self.classify(record("readout", h[:, 0]))  # type: ignore[no-any-return]
+        logits: Tensor = self.classify(record("readout", h[:, 0]))
+        return logits
 
 
 @torch.no_grad()

@@ -42,4 +42,5 @@ class RNN(nn.Module):
         h = x.new_zeros(x.shape[1], self.width)  # (B, D)
         for step in self.W(x).unbind(0):
             h = record("state", (step + self.U(h)).tanh())
-        return self.classify(record("readout", h))  # type: ignore[no-any-return]
+        logits: Tensor = self.classify(record("readout", h))
+        return logits

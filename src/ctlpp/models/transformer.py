@@ -41,9 +41,9 @@ class RelativeAttention(nn.Module):
         self.scale = nn.Parameter(torch.tensor((width // heads) ** -0.5))
         self.bias = nn.Parameter(torch.tensor(0.0))  # as released, though softmax does not feel it
         self.dropout = nn.Dropout(dropout)
-        q, kv = self.qkv.weight.split([width, 2 * width])
-        for weight in (q, kv, self.position.weight):  # as released: keys and values count as one matrix
-            nn.init.xavier_uniform_(weight)
+        nn.init.xavier_uniform_(self.qkv.weight[:width])
+        nn.init.xavier_uniform_(self.qkv.weight[width:])  # keys and values count as one matrix
+        nn.init.xavier_uniform_(self.position.weight)
 
     def forward(self, h: Tensor, waves: Tensor, offset: Tensor) -> Tensor:
         """h: (B, T, D); waves: sinusoids of all offsets, (2T - 1, D); offset: row of `waves` for j - i, (T, T)."""
@@ -52,7 +52,8 @@ class RelativeAttention(nn.Module):
         content = einsum("bihk,bjhk->bhij", q + self.u, k)
         position = einsum("bihk,ijhk->bhij", q + self.v, r[offset])
         weights = torch.addcmul(self.bias, content + position, self.scale).softmax(-1)  # (B, H, T, T)
-        return self.out(einsum("bhij,bjhk->bihk", weights, v).flatten(-2))  # type: ignore[no-any-return]
+        read: Tensor = self.out(einsum("bhij,bjhk->bihk", weights, v).flatten(-2))
+        return read
 
 
 class TransformerLayer(nn.Module):
@@ -70,7 +71,8 @@ class TransformerLayer(nn.Module):
     def forward(self, h: Tensor, waves: Tensor, offset: Tensor) -> Tensor:  # (B, T, D) -> (B, T, D)
         a = self.norm_a(h + self.dropout(self.attend(h, waves, offset)))
         ffn = self.down(self.dropout(F.relu(self.up(a))))
-        return self.norm_h(a + self.dropout(ffn))  # type: ignore[no-any-return]
+        out: Tensor = self.norm_h(a + self.dropout(ffn))
+        return out
 
 
 class Transformer(nn.Module):
@@ -104,4 +106,5 @@ class Transformer(nn.Module):
         offset = at - at[:, None] + len(at) - 1  # (T, T)
         for n in range(self.depth):
             h = record("state", self.layers[n % len(self.layers)](h, waves, offset))
-        return self.classify(record("readout", h[:, 0]))  # type: ignore[no-any-return]
+        logits: Tensor = self.classify(record("readout", h[:, 0]))
+        return logits

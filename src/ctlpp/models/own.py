@@ -1,0 +1,86 @@
+"""A model of one's own: `package.module:factory`, or any callable `factory(vocab_size, n_classes) -> nn.Module`.
+
+Whatever is wrong with it is said in one line, before anything is trained.
+
+Example:
+    >>> from torch import nn
+    >>> class Bag(nn.Module):  # knows which tokens there are, but not their order
+    ...     def __init__(self, vocab_size, n_classes):
+    ...         super().__init__()
+    ...         self.embed, self.classify = nn.Embedding(vocab_size, 16), nn.Linear(16, n_classes)
+    ...     def forward(self, tokens):
+    ...         return self.classify(self.embed(tokens).mean(1))
+    >>> type(make(Bag, vocab_size=41, n_classes=8)).__name__
+    'Bag'
+    >>> make(lambda vocab_size, n_classes: nn.Embedding(vocab_size, n_classes), vocab_size=41, n_classes=8)
+    Traceback (most recent call last):
+    ValueError: model <lambda>: forward returns (2, 4, 8) for tokens of shape (2, 4); it should return (2, 8)
+"""
+
+import importlib
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+Factory = Callable[[int, int], nn.Module]  # (vocab_size, n_classes) -> a model of one seed
+
+
+def load(name: str) -> Factory:
+    """The callable that `package.module:factory` names; modules of the working directory can be imported too."""
+    module_name, _, attribute = name.partition(":")
+    if not module_name or not attribute.isidentifier():
+        raise ValueError(f"model {name!r}: write it as package.module:factory")
+    if str(Path.cwd()) not in sys.path:
+        sys.path.append(str(Path.cwd()))
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as error:
+        raise ValueError(f"model {name!r}: cannot import {module_name}: {_one_line(error)}") from error
+    if not hasattr(module, attribute):
+        raise ValueError(f"model {name!r}: {module_name} has no {attribute!r}")
+    factory = getattr(module, attribute)
+    if not callable(factory):
+        raise ValueError(f"model {name!r}: {attribute} is of type {type(factory).__name__}, not a callable")
+    return factory  # type: ignore[no-any-return]
+
+
+def make(factory: Factory, vocab_size: int, n_classes: int, name: str | None = None) -> nn.Module:
+    """Call `factory` and try the model on a tiny batch. `name` is what error messages call it."""
+    who = f"model {getattr(factory, '__name__', factory) if name is None else repr(name)}"
+    try:
+        model = factory(vocab_size, n_classes)
+    except Exception as error:
+        raise ValueError(f"{who}: the factory raised {_one_line(error)}") from error
+    if not isinstance(model, nn.Module):
+        raise ValueError(f"{who}: the factory returned {type(model).__name__}; it should return an nn.Module")
+    _try(model, vocab_size, n_classes, who)
+    return model
+
+
+def _try(model: nn.Module, vocab_size: int, n_classes: int, who: str) -> None:
+    """Evaluate two sequences of four tokens."""
+    tokens = torch.arange(8).remainder(vocab_size).view(2, 4)
+    training = model.training
+    try:
+        with torch.no_grad():
+            out = model.eval()(tokens)
+    except Exception as error:
+        raise ValueError(f"{who}: forward raised {_one_line(error)}") from error
+    finally:
+        model.train(training)
+    if not isinstance(out, Tensor):
+        raise ValueError(f"{who}: forward returns {type(out).__name__}; it should return a Tensor")
+    if out.shape != (2, n_classes):
+        shapes = f"{tuple(out.shape)} for tokens of shape (2, 4); it should return (2, {n_classes})"
+        raise ValueError(f"{who}: forward returns {shapes}")
+    if not out.is_floating_point():
+        raise ValueError(f"{who}: forward returns {out.dtype}; it should return floating-point logits")
+
+
+def _one_line(error: Exception) -> str:
+    """The error's type and the first line of its text."""
+    text = str(error).strip().partition("\n")[0]
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
