@@ -1,0 +1,165 @@
+"""A crowd: the weights of many seeds of one module, stacked along a leading axis S.
+
+All parameters of a seed lie in one row of one matrix, `weights` (S, P). Each parameter is a view of some columns, so
+that clipping and the optimiser are a handful of operations on (S, P), whatever the module is made of.
+
+Example:
+    >>> crowd = gather(lambda vocab_size, n_classes: nn.Embedding(vocab_size, n_classes), 5, 3, seeds=[0, 7])
+    >>> crowd.weights.shape, crowd.parameters()["weight"].shape
+    (torch.Size([2, 16]), torch.Size([2, 5, 3]))
+    >>> bool((crowd.member(7).weight == crowd.parameters()["weight"][1]).all())
+    True
+"""
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass
+from math import prod
+
+import torch
+from torch import Tensor, nn
+
+from ctlpp.training.streams import seed_keys
+
+Factory = Callable[[int, int], nn.Module]
+
+_ALIGN = 16  # columns: every parameter starts at a multiple of 64 bytes
+_WEIGHTS, DROPOUT, BATCHES = range(3)  # what a seed's streams are for
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a parameter lies in a row."""
+
+    start: int
+    shape: torch.Size
+
+    @property
+    def end(self) -> int:
+        return self.start + prod(self.shape)
+
+
+@dataclass
+class Crowd:
+    """Seeds of one module, trained or to be trained together."""
+
+    module: nn.Module  # one seed's module; its own parameters are not used
+    seeds: tuple[int, ...]
+    places: dict[str, Place]  # parameter name -> its columns
+    weights: Tensor  # (S, P)
+    extras: dict[str, Tensor]  # what belongs to a seed but is not trained: (S, …) by name
+    vectorised: bool = True  # False: the module runs for one seed at a time
+
+    @property
+    def n_parameters(self) -> int:
+        """Trainable parameters of one seed."""
+        return sum(prod(place.shape) for place in self.places.values())
+
+    @property
+    def device(self) -> torch.device:
+        return self.weights.device
+
+    def parameters(self, group: slice = slice(None)) -> dict[str, Tensor]:
+        """Views of the stacked parameters of some seeds, by name: (S, …) each."""
+        rows = self.weights[group]
+        return {name: rows[:, at.start : at.end].view(len(rows), *at.shape) for name, at in self.places.items()}
+
+    def state(self, group: slice = slice(None)) -> dict[str, Tensor]:
+        """Parameters and extras of some seeds, stacked: all that tells one seed from another."""
+        return self.parameters(group) | {name: extra[group] for name, extra in self.extras.items()}
+
+    def member(self, seed: int) -> nn.Module:
+        """An ordinary module with the weights of one seed, in evaluation mode."""
+        if seed not in self.seeds:
+            raise ValueError(f"no seed {seed} in this crowd: choose from {', '.join(map(str, self.seeds))}")
+        i = self.seeds.index(seed)
+        module = deepcopy(self.module).eval()
+        own = {name: tensor[0] for name, tensor in self.state(slice(i, i + 1)).items()}
+        with torch.no_grad():
+            for name, tensor in [*module.named_parameters(), *module.named_buffers()]:
+                if name in own:
+                    tensor.copy_(own[name])
+        return module
+
+    def set_progress(self, progress: float) -> None:
+        """Tell the module how much of the training is over, if it has a buffer called `progress`."""
+        for name, buffer in self.module.named_buffers():
+            if name.rpartition(".")[2] == "progress":
+                buffer.fill_(progress)
+
+
+@contextmanager
+def drawn_from(seed: int) -> Iterator[None]:
+    """Seed every generator a module's constructor may use, and leave them as they were."""
+    key = int(seed_keys([seed], purpose=_WEIGHTS)[0])
+    python = random.getstate()
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(key)
+        random.seed(key)
+        try:
+            yield
+        finally:
+            random.setstate(python)
+
+
+def gather(
+    factory: Factory, vocab_size: int, n_classes: int, seeds: Sequence[int], device: torch.device | str = "cpu"
+) -> Crowd:
+    """A fresh crowd: the factory is called once a seed, each time with that seed's random numbers."""
+    check_seeds(seeds)
+    modules = []
+    for seed in seeds:
+        with drawn_from(seed):
+            modules.append(_make(factory, vocab_size, n_classes))
+    places, start = {}, 0
+    for name, parameter in modules[0].named_parameters():
+        if parameter.requires_grad:
+            places[name] = Place(start, parameter.shape)
+            start += -(-parameter.numel() // _ALIGN) * _ALIGN
+    if not places:
+        raise ValueError(f"the factory's {type(modules[0]).__name__} has no trainable parameters")
+    weights = torch.zeros(len(seeds), start)
+    for row, module in zip(weights, modules, strict=True):
+        for name, parameter in module.named_parameters():
+            if name in places:
+                row[places[name].start : places[name].end] = parameter.detach().float().flatten()
+    extras = {name: stack.to(device) for name, stack in _differing(modules, set(places)).items()}
+    module = modules[0].to(device).requires_grad_(False)
+    return Crowd(module, tuple(seeds), places, weights.to(device), extras)
+
+
+def _differing(modules: list[nn.Module], trained: set[str]) -> dict[str, Tensor]:
+    """Frozen parameters and buffers that are not the same for all seeds, stacked."""
+    others = [{**dict(m.named_parameters()), **dict(m.named_buffers())} for m in modules]
+    names = [name for name in others[0] if name not in trained]
+    stacks = {name: torch.stack([other[name].detach() for other in others]) for name in names}
+    return {name: stack for name, stack in stacks.items() if not bool((stack == stack[:1]).all())}
+
+
+def check_seeds(seeds: Sequence[int]) -> None:
+    """Seeds are distinct whole numbers, at least one of them."""
+    if len(seeds) == 0:
+        raise ValueError("no seeds: give at least one")
+    for seed in seeds:
+        if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 2**32:
+            raise ValueError(f"seed {seed!r}: must be a whole number from 0 to {2**32 - 1}")
+    if len(set(seeds)) < len(seeds):
+        twice = next(seed for i, seed in enumerate(seeds) if seed in seeds[:i])
+        raise ValueError(f"seed {twice} is given twice: every seed once")
+
+
+def _make(factory: Factory, vocab_size: int, n_classes: int) -> nn.Module:
+    try:
+        module = factory(vocab_size, n_classes)
+    except Exception as error:
+        raise ValueError(f"the factory failed: {type(error).__name__}: {one_line(error)}") from error
+    if not isinstance(module, nn.Module):
+        raise ValueError(f"the factory returned {type(module).__name__}: it must return a torch.nn.Module")
+    return module
+
+
+def one_line(error: BaseException) -> str:
+    """The first line of an error's text."""
+    return (str(error).strip().splitlines() or ["no reason given"])[0]

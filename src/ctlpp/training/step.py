@@ -1,0 +1,183 @@
+"""One training step of a crowd: loss, gradient, clipping and update of every seed, none seeing another.
+
+Nothing in here waits for the device: what differs from step to step (rates, keys, progress) lies in small tensors that
+are filled beforehand, so that a step can be captured and replayed.
+"""
+
+from dataclasses import dataclass, field
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+
+from ctlpp.training.crowd import DROPOUT, Crowd
+from ctlpp.training.recipe import Recipe
+from ctlpp.training.streams import Streams, seed_keys, step_keys
+
+
+class Loss(nn.Module):
+    """The loss of one seed on one batch: the model's own if it has one, cross-entropy otherwise.
+
+    A model may define `loss(logits, targets)`, or `training_loss(tokens, targets)` where the logits are not enough
+    (an auxiliary loss on inner states, say). Both return one number and may use the buffer `progress`.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, tokens: Tensor, targets: Tensor) -> Tensor:  # (B, T), (B,) -> ()
+        whole = getattr(self.model, "training_loss", None)
+        if whole is not None:
+            return whole(tokens, targets)  # type: ignore[no-any-return]
+        return self.of_logits(self.model(tokens), targets)
+
+    def of_logits(self, logits: Tensor, targets: Tensor) -> Tensor:  # (B, C), (B,) -> ()
+        own = getattr(self.model, "loss", None)
+        return own(logits, targets) if own is not None else F.cross_entropy(logits.float(), targets)
+
+
+@dataclass
+class Optimizer:
+    """Adam's memory for a crowd, and which of its seeds are still training."""
+
+    mean: Tensor  # of the gradients, (S, P)
+    square: Tensor  # of the squared gradients, (S, P)
+    diverged: Tensor  # (S,) int64: the step at which a seed was frozen, -1 while it trains
+
+    @staticmethod
+    def of(crowd: Crowd) -> "Optimizer":
+        zeros = torch.zeros_like(crowd.weights)
+        return Optimizer(zeros, zeros.clone(), torch.full((len(crowd.seeds),), -1, device=crowd.device))
+
+
+@dataclass
+class Dials:
+    """The scalars of a step, on the device."""
+
+    step: Tensor  # () int64
+    rate: Tensor  # learning rate with both bias corrections
+    eps: Tensor  # with the bias correction of the mean square
+    decay: Tensor  # what is left of a weight after its decay
+
+    @staticmethod
+    def on(device: torch.device) -> "Dials":
+        return Dials(torch.zeros((), dtype=torch.int64, device=device), *torch.zeros(3, device=device).unbind())
+
+    def turn(self, recipe: Recipe, step: int) -> None:
+        """Set all for step 0, 1, …"""
+        rate, (b1, b2) = recipe.rate(step), recipe.betas
+        root = (1 - b2 ** (step + 1)) ** 0.5
+        self.step.fill_(step)
+        self.rate.fill_(rate * root / (1 - b1 ** (step + 1)))
+        self.eps.fill_(recipe.eps * root)
+        self.decay.fill_(1 - rate * recipe.weight_decay)
+
+
+@dataclass
+class Stepper:
+    """Trains the seeds of a crowd step by step, in groups that fit into memory."""
+
+    crowd: Crowd
+    recipe: Recipe
+    optimizer: Optimizer
+    group: int  # seeds whose activations are in memory at the same time
+    bf16: bool = False
+    keys: Tensor = field(init=False)
+    dials: Dials = field(init=False)
+    losses: Tensor = field(init=False)  # of the last step, (S,)
+    norms: Tensor = field(init=False)  # gradient norms before clipping, (S,)
+
+    def __post_init__(self) -> None:
+        device, seeds = self.crowd.device, self.crowd.seeds
+        self.keys = seed_keys(seeds, purpose=DROPOUT).to(device)
+        self.dials = Dials.on(device)
+        self.losses, self.norms = torch.zeros(2, len(seeds), device=device).unbind()
+        self._loss = Loss(self.crowd.module)
+        self.regroup(self.group)
+
+    def regroup(self, group: int) -> None:
+        """Take `group` seeds at a time from now on."""
+        self.group = group
+        self._groups = [slice(i, min(i + group, len(self.keys))) for i in range(0, len(self.keys), group)]
+        self._gradient = torch.zeros(min(group, len(self.keys)), self.crowd.weights.shape[1], device=self.crowd.device)
+
+    def step(self, step: int, tokens: Tensor, targets: Tensor) -> None:
+        """One update of every seed. tokens: (B, T) for all seeds or (S, B, T); targets: (B,) or (S, B)."""
+        self.dials.turn(self.recipe, step)
+        self.crowd.set_progress(self.recipe.progress(step))
+        self.crowd.module.train()
+        for group in self._groups:
+            own = (tokens[group], targets[group]) if targets.ndim == 2 else (tokens, targets)
+            self._step(group, *own)
+
+    def _step(self, group: slice, tokens: Tensor, targets: Tensor) -> None:
+        before = {name: extra[group].clone() for name, extra in self.crowd.extras.items()}
+        losses, gradient = self.gradient(group, tokens, targets)
+        with torch.no_grad():
+            training = self.update(group, losses, gradient)
+            for name, old in before.items():
+                new = self.crowd.extras[name][group]
+                new.copy_(torch.where(training.view(-1, *[1] * (new.ndim - 1)), new, old))
+
+    def gradient(self, group: slice, tokens: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        """Losses (S,) and gradients (S, P) of some seeds."""
+        leaves = {name: view.detach().requires_grad_() for name, view in self.crowd.parameters(group).items()}
+        extras = {name: extra[group] for name, extra in self.crowd.extras.items()}
+        keys = step_keys(self.keys[group], self.dials.step)
+        with torch.autocast(self.crowd.device.type, torch.bfloat16, enabled=self.bf16):
+            losses = self._losses(leaves, extras, keys, tokens, targets)
+        parts = torch.autograd.grad(losses.sum(), list(leaves.values()), materialize_grads=True)
+        gradient = self._gradient[: len(keys)]
+        for at, part in zip(self.crowd.places.values(), parts, strict=True):
+            gradient[:, at.start : at.end] = part.reshape(len(keys), -1)
+        return losses.detach().float(), gradient
+
+    def _losses(
+        self, leaves: dict[str, Tensor], extras: dict[str, Tensor], keys: Tensor, tokens: Tensor, targets: Tensor
+    ) -> Tensor:
+        def loss_of_one(state: dict[str, Tensor], key: Tensor, tokens: Tensor, targets: Tensor) -> Tensor:
+            with Streams(key):
+                loss: Tensor = functional_call(self._loss, state, (tokens, targets))
+            return loss
+
+        state = {f"model.{name}": tensor for name, tensor in (leaves | extras).items()}
+        per_seed = targets.ndim == 2
+        if self.crowd.vectorised and len(keys) > 1:
+            data = 0 if per_seed else None
+            every = vmap(loss_of_one, in_dims=(0, 0, data, data), randomness="error")
+            return every(state, keys, tokens, targets)
+        losses = []
+        for i, key in enumerate(keys.unbind()):
+            batch = (tokens[i], targets[i]) if per_seed else (tokens, targets)
+            losses.append(loss_of_one({name: tensor[i] for name, tensor in state.items()}, key, *batch))
+        return torch.stack(losses)
+
+    def update(self, group: slice, losses: Tensor, gradient: Tensor) -> Tensor:
+        """Clip each seed's gradient and let Adam move its weights; returns which seeds still train, (S,) bool.
+
+        A seed whose loss or gradient is not finite keeps the weights it has, from now on.
+        """
+        norms = torch.linalg.vector_norm(gradient, dim=1)
+        self.losses[group], self.norms[group] = losses, norms
+        diverged = self.optimizer.diverged[group]
+        training: Tensor = (diverged < 0) & losses.isfinite() & norms.isfinite()
+        diverged.copy_(torch.where((diverged < 0) & ~training, self.dials.step, diverged))
+        if self.recipe.clip:
+            gradient.mul_((self.recipe.clip / (norms + 1e-6)).clamp(max=1.0)[:, None])
+        gradient.masked_fill_(~training[:, None], 0.0)
+        self._adam(group, gradient, training)
+        return training
+
+    def _adam(self, group: slice, gradient: Tensor, training: Tensor) -> None:
+        weights, mean, square = self.crowd.weights[group], self.optimizer.mean[group], self.optimizer.square[group]
+        b1, b2 = self.recipe.betas
+        if self.recipe.weight_decay and self.recipe.optimizer == "adam":
+            gradient.add_(weights * training[:, None], alpha=self.recipe.weight_decay)
+        mean.lerp_(gradient, 1 - b1)
+        square.mul_(b2).addcmul_(gradient, gradient, value=1 - b2)
+        change = mean / square.sqrt().add_(self.dials.eps)
+        if self.recipe.weight_decay and self.recipe.optimizer == "adamw":
+            weights.mul_(torch.where(training, self.dials.decay, 1.0)[:, None])
+        weights.sub_(change.mul_((self.dials.rate * training)[:, None]))

@@ -1,0 +1,165 @@
+"""Random numbers of many seeds at once, each seed with a stream of its own.
+
+A number is a hash of (seed, step, position): nothing is drawn "next", so seed 7 sees the same masks alone, among
+25, on a second try and after a resume, on the CPU and on a GPU. `Streams` hands these numbers to an ordinary module
+by standing in for `F.dropout` and a few relatives while the module runs, plainly or under `vmap`.
+
+Example:
+    >>> key = step_keys(seed_keys([7]), torch.tensor(3))[0]
+    >>> with Streams(key):
+    ...     first = F.dropout(torch.ones(1000), 0.25)
+    >>> with Streams(key):
+    ...     again = F.dropout(torch.ones(1000), 0.25)
+    >>> bool((first == again).all()), round(float(first.mean()), 1)
+    (True, 1.0)
+"""
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from math import prod
+from typing import Any
+from unittest.mock import patch
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+_GOLDEN = -7046029254386353131  # odd, so that counter * _GOLDEN visits every 64-bit number once
+_ROUNDS = ((30, -4658895280553007687), (27, -7723592293110705685))  # shift, multiplier: the splitmix64 finaliser
+_LANES = 4  # 16-bit numbers in a 64-bit one
+
+
+def mix(z: Tensor) -> Tensor:
+    """Scramble 64-bit numbers in place: one changed bit of the input changes half the bits of the output."""
+    for shift, multiplier in _ROUNDS:
+        z.bitwise_xor_((z >> shift).bitwise_and_((1 << 64 - shift) - 1)).mul_(multiplier)
+    return z.bitwise_xor_((z >> 31).bitwise_and_((1 << 33) - 1))
+
+
+def seed_keys(seeds: Sequence[int], purpose: int = 0) -> Tensor:
+    """The key of each seed's stream, (S,) int64; another `purpose` gives unrelated streams."""
+    return mix(mix(torch.tensor(list(seeds), dtype=torch.int64) * _GOLDEN + 1) + purpose * _GOLDEN)
+
+
+def step_keys(keys: Tensor, step: Tensor) -> Tensor:
+    """The keys of one training step. keys: (S,), step: () int64. Returns (S,)."""
+    return mix(keys + (step + 1) * _GOLDEN)
+
+
+@lru_cache(maxsize=8)
+def _counters(size: int, device: torch.device) -> Tensor:
+    return torch.arange(size, device=device) * _GOLDEN
+
+
+class Streams(TorchFunctionMode):
+    """Inside `with Streams(key):` dropout and its like draw from the stream of `key`, a () int64 tensor."""
+
+    def __init__(self, key: Tensor) -> None:
+        super().__init__()
+        self.key = key
+        self.position = 0  # 64-bit numbers used so far
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        stand_in = _STAND_INS.get(func)
+        if stand_in is not None:
+            return stand_in(self, *args, **(kwargs or {}))
+        if func in _REFUSED:
+            raise ValueError(
+                f"the model calls {func.__name__}, whose random numbers cannot be drawn per seed:"
+                " use F.dropout, torch.rand_like, torch.randn_like or torch.bernoulli"
+            )
+        return func(*args, **kwargs) if kwargs else func(*args)
+
+    def words(self, count: int) -> Tensor:
+        """The next `count` 64-bit numbers of the stream, (count,)."""
+        end = self.position + count
+        counters = _counters(1 << max(16, (end - 1).bit_length()), self.key.device)
+        counters, self.position = counters[self.position : end], end
+        return mix(counters + self.key)
+
+    def keep(self, shape: torch.Size, p: float) -> tuple[Tensor, float]:
+        """Which elements a dropout of rate `p` keeps, and the factor that makes up for those it drops."""
+        size, drop = prod(shape), round(p * 65536)  # 16 random bits an element
+        lanes = self.words(-(-size // _LANES)).view(torch.int16)[:size].view(shape)
+        return lanes >= drop - 32768, 65536 / (65536 - drop)
+
+    def uniform(self, shape: torch.Size) -> tuple[Tensor, Tensor]:
+        """Two independent uniform numbers in (0, 1) for every element."""
+        words = self.words(prod(shape)).view(shape)
+        high, low = (words >> 40).bitwise_and_(0xFFFFFF), words & 0xFFFFFF
+        return (high + 0.5) / (1 << 24), (low + 0.5) / (1 << 24)
+
+
+def _dropout(streams: Streams, input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    if not training or p == 0:
+        return input
+    if p >= 1:
+        return input * 0
+    keep, scale = streams.keep(input.shape, p)
+    mask = keep.to(input.dtype)
+    mask = mask.mul_(scale) if input.dtype == torch.float32 else mask
+    dropped = input.mul_(mask) if inplace else input * mask
+    return dropped if input.dtype == torch.float32 else dropped * scale  # a bf16 scale would be off by 0.2 %
+
+
+def _rand_like(streams: Streams, input: Tensor, **options: Any) -> Tensor:
+    return streams.uniform(input.shape)[0].to(options.get("dtype") or input.dtype)
+
+
+def _randn_like(streams: Streams, input: Tensor, **options: Any) -> Tensor:
+    u, v = streams.uniform(input.shape)
+    return ((-2 * u.log()).sqrt() * (2 * torch.pi * v).cos()).to(options.get("dtype") or input.dtype)
+
+
+def _bernoulli(streams: Streams, input: Tensor, p: float | None = None) -> Tensor:
+    u = streams.uniform(input.shape)[0]
+    return (u < (input if p is None else p)).to(input.dtype)
+
+
+def _attention(
+    streams: Streams,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+) -> Tensor:
+    """Scaled dot-product attention, written out: the fused one has no vectorised form and its own dropout."""
+    logits = query @ key.mT * (query.shape[-1] ** -0.5 if scale is None else scale)
+    if is_causal:
+        logits = logits.masked_fill(torch.ones_like(logits, dtype=torch.bool).triu(1), -torch.inf)
+    if attn_mask is not None and attn_mask.dtype == torch.bool:
+        logits = logits.masked_fill(~attn_mask, -torch.inf)
+    elif attn_mask is not None:
+        logits = logits + attn_mask
+    return _dropout(streams, logits.softmax(-1), dropout_p) @ value
+
+
+def _multi_head_attention(streams: Streams, *args: Any, **kwargs: Any) -> Any:
+    """The library's function runs without us; give it our dropout and attention by name."""
+    with (
+        patch.object(F, "dropout", lambda *a, **k: _dropout(streams, *a, **k)),
+        patch.object(F, "scaled_dot_product_attention", lambda *a, **k: _attention(streams, *a, **k)),
+    ):
+        return F.multi_head_attention_forward(*args, **kwargs)
+
+
+_STAND_INS: dict[Callable[..., Any], Callable[..., Any]] = {
+    F.dropout: _dropout,
+    torch.rand_like: _rand_like,
+    torch.randn_like: _randn_like,
+    torch.bernoulli: _bernoulli,
+    F.scaled_dot_product_attention: _attention,
+    F.multi_head_attention_forward: _multi_head_attention,
+}
+_REFUSED = {
+    *(F.dropout1d, F.dropout2d, F.dropout3d, F.alpha_dropout, F.feature_alpha_dropout, F.gumbel_softmax, F.rrelu),
+    *(torch.dropout, torch.rand, torch.randn, torch.randint, torch.randint_like, torch.randperm, torch.normal),
+    *(torch.poisson, torch.multinomial, torch.Tensor.bernoulli_, torch.Tensor.uniform_, torch.Tensor.normal_),
+    *(torch.Tensor.exponential_, torch.Tensor.random_),
+}
