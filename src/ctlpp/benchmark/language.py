@@ -1,0 +1,198 @@
+"""The finite set of examples that a graph allows: counted, tested for membership, and numbered.
+
+A function belongs to one group, so an example fixes its walk through the graph, and all that matters for what
+may follow is the *node*: the group of the last function and the symbol it produced. The number of ways to
+go on from each node, found by dynamic programming, gives exact counts and a bijection between the integers
+0 … count − 1 and the examples of a length. Counts are Python integers; the tables behind rank and unrank are int64
+while everything fits, and hold Python integers beyond that (dtype object: slower, still exact).
+
+Example: two functions in one group, examples of two functions, on two symbols
+    >>> flip, keep = [1, 0], [0, 1]
+    >>> graph = Graph.of({IN: "f", "f": "f OUT"}, lengths=[2])
+    >>> language = Language(graph, table=np.array([flip, keep]), groups={"f": (0, 1)})
+    >>> language.count(2)
+    8
+    >>> example = language.unrank(2, np.array([5]))
+    >>> example.starts.tolist(), example.functions.tolist(), language.rank(example).tolist()
+    ([1], [[0, 1]], [5])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ctlpp.benchmark.distinct import Integers
+from ctlpp.benchmark.examples import Examples, join, smallest_integer
+from ctlpp.benchmark.graph import IN, OUT, Graph
+
+ROWS_AT_ONCE = 1 << 14
+LARGEST = 2**62  # numbers up to here are kept as int64: sums of two still fit
+
+Rows = TypeVar("Rows", Examples, Integers)
+
+
+class Language:
+    """The examples of a graph. `table[f, s]` is what function f makes of symbol s; `groups` lists function indices."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        *,
+        table: NDArray[Any],
+        groups: Mapping[str, Sequence[int]],
+        names: Sequence[str] | None = None,  # of the functions, for restrictions
+    ) -> None:
+        self.graph = graph
+        self.table = table
+        self.n_functions, self.n_symbols = table.shape
+        self.nodes = {IN: 0} | {group: i for i, group in enumerate(groups, start=1)}
+        group_of = np.zeros(self.n_functions, dtype=np.int64)
+        for group, members in groups.items():
+            group_of[list(members)] = self.nodes[group]
+        self.group_of = group_of
+        self.allowed = self._allowed(graph, names or [])  # (groups + 1, F, symbols)
+        # a choice is a node and a function: number node · F + f
+        self.possible = self.allowed.transpose(0, 2, 1).reshape(-1)
+        self.next_node = np.tile((group_of * self.n_symbols + table.T).reshape(-1), len(self.nodes))
+        self.ends = np.array([(group, OUT) in graph.edges for group in self.nodes])  # (groups + 1,)
+        self._ways = [np.repeat(self.ends, self.n_symbols).astype(object)]
+        self._step = cache(self._step_table)
+
+    def _allowed(self, graph: Graph, names: Sequence[str]) -> NDArray[np.bool_]:
+        """`[g, f, s]`: may f follow group g on symbol s?"""
+        succession = np.zeros((len(self.nodes), len(self.nodes)), dtype=bool)
+        for source, target in graph.edges:
+            if target != OUT:
+                succession[self.nodes[source], self.nodes[target]] = True
+        allowed = np.repeat(succession[:, self.group_of, None], self.n_symbols, axis=2)
+        for restriction in graph.restrictions:
+            cell = allowed[self.nodes[restriction.source], names.index(restriction.function)]
+            cell &= np.isin(np.arange(self.n_symbols), restriction.symbols)
+        return allowed
+
+    def ways(self, n: int) -> NDArray[Any]:
+        """For each node, in how many ways n more functions lead to OUT (Python integers)."""
+        while len(self._ways) <= n:
+            here = self.possible * self._ways[-1][self.next_node]
+            self._ways.append(here.reshape(-1, self.n_functions).sum(axis=1))
+        return self._ways[n]
+
+    def behind(self, left: int) -> NDArray[Any]:
+        """For each choice, how many examples have it with `left` functions to go, this one included."""
+        return np.asarray(self.possible * self.ways(left - 1)[self.next_node])
+
+    def count(self, length: int) -> int:
+        """How many distinct examples of this length exist."""
+        return int(self.ways(length)[: self.n_symbols].sum()) if length in self.graph.lengths else 0
+
+    def contains(self, examples: Examples) -> NDArray[np.bool_]:
+        """Which examples the graph allows."""
+        if examples.length not in self.graph.lengths:
+            return np.zeros(len(examples), dtype=bool)
+        return np.concatenate([np.zeros(0, dtype=bool), *map(self._contains_chunk, _chunks(examples))])
+
+    def allows_successions(self, examples: Examples) -> NDArray[np.bool_]:
+        """Which examples have only successions that the graph allows, wherever they begin and end."""
+        right = np.ones(len(examples), dtype=bool)
+        symbol = examples.starts
+        for before, function in zip(examples.functions.T, examples.functions.T[1:], strict=False):
+            symbol = self.table[before, symbol]
+            right &= self.allowed[self.group_of[before], function, symbol]
+        return right
+
+    def rank(self, examples: Examples) -> Integers:
+        """The number of each example; the inverse of `unrank`. The examples must be in the language."""
+        return np.concatenate([self._starts(examples.length)[:0], *map(self._rank_chunk, _chunks(examples))])
+
+    def unrank(self, length: int, numbers: Integers) -> Examples:
+        """The examples with these numbers, each in 0 … count − 1."""
+        return join([self.empty(length), *(self._unrank_chunk(length, chunk) for chunk in _chunks(numbers))])
+
+    def all(self, length: int) -> Examples:
+        """Every example of this length, in the order of their numbers."""
+        return self.unrank(length, np.arange(self.count(length)))
+
+    def _contains_chunk(self, examples: Examples) -> NDArray[np.bool_]:
+        right, node = np.ones(len(examples), dtype=bool), examples.starts.astype(np.int64)
+        for function in examples.functions.T:
+            choice = node * self.n_functions + function
+            right &= self.possible[choice]
+            node = self.next_node[choice]
+        return np.asarray(right & self.ends[node // self.n_symbols])
+
+    def _rank_chunk(self, examples: Examples) -> Integers:
+        number, node = self._starts(examples.length)[examples.starts], examples.starts.astype(np.int64)
+        for left, function in zip(range(examples.length, 0, -1), examples.functions.T, strict=True):
+            choice = node * self.n_functions + function
+            number = number + self._step(left).skipped[choice]
+            node = self.next_node[choice]
+        return np.asarray(number)
+
+    def _unrank_chunk(self, length: int, number: Integers) -> Examples:
+        starts = self._starts(length)
+        node = np.searchsorted(starts, number, side="right") - 1
+        number = number - starts[node]
+        examples = self.empty(length, len(number))
+        examples.starts[:] = node
+        for i, left in enumerate(range(length, 0, -1)):
+            choice, number = self._step(left).choose(node, number)
+            examples.functions[:, i] = choice - node * self.n_functions
+            node = self.next_node[choice]
+        return examples
+
+    def _starts(self, length: int) -> Integers:
+        """How many examples have a smaller start symbol, for each start symbol."""
+        return _compact(_before(self.ways(length)[: self.n_symbols]))
+
+    def _step_table(self, left: int) -> Step:
+        return Step(self.behind(left), self.n_functions)
+
+    def empty(self, length: int, n: int = 0) -> Examples:
+        """Room for n examples."""
+        return Examples(
+            starts=np.zeros(n, dtype=smallest_integer(self.n_symbols)),
+            functions=np.zeros((n, length), dtype=smallest_integer(self.n_functions)),
+        )
+
+
+class Step:
+    """The choice of one function at every node; `behind` is the number of examples behind each choice."""
+
+    def __init__(self, behind: NDArray[Any], n_functions: int) -> None:
+        rows = behind.reshape(-1, n_functions)
+        self.n_functions = n_functions
+        self.skipped = _compact(_before(rows)).reshape(-1)  # examples behind smaller choices at the same node
+        self._offset = _compact(_before(rows.sum(axis=1)))  # examples of smaller nodes
+        self._running = _compact(_before(behind))  # both together: one increasing row
+        self._each = _compact(rows.max(axis=1))
+        self._even = bool(((rows == 0) | (rows == self._each[:, None])).all())
+        by_use = np.argsort(rows == 0, axis=1, kind="stable")  # functions with examples behind them first
+        self._options = (by_use + n_functions * np.arange(len(rows))[:, None]).reshape(-1)
+
+    def choose(self, node: NDArray[np.int64], number: Integers) -> tuple[NDArray[np.int64], Integers]:
+        """The choice that example `number` of `node` makes there, and its number among those that make it."""
+        if self._even:  # as without restrictions: the same number of examples behind each function
+            option, rest = np.divmod(number, self._each[node])
+            return self._options[node * self.n_functions + option.astype(np.int64)], rest
+        choice = np.searchsorted(self._running, number + self._offset[node], side="right") - 1
+        return choice, number - self.skipped[choice]
+
+
+def _chunks(rows: Rows) -> Iterator[Rows]:
+    """The rows in parts that fit into a core's cache."""
+    return (rows[i : i + ROWS_AT_ONCE] for i in range(0, len(rows), ROWS_AT_ONCE))
+
+
+def _before(values: NDArray[Any]) -> NDArray[Any]:
+    """Along the last axis, the sum of all values before each."""
+    return np.cumsum(values, axis=-1) - values
+
+
+def _compact(values: NDArray[Any]) -> Integers:
+    """Python integers as int64, if they fit."""
+    return np.asarray(values.astype(np.int64) if values.max() <= LARGEST else values)

@@ -1,0 +1,149 @@
+"""Which examples go into which split.
+
+paper     Lengths are balanced in every split. All single applications that the training graph allows are in train. For
+          longer ones, train and iid together use at most the share `fill` of what exists.
+released  As the authors' code: no single applications; train and iid are one draw, balanced over the lengths and then
+          divided at random; afterwards all pairs that the training graph allows are added to train, also
+          those that are in iid.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from ctlpp.benchmark.distinct import Integers, first_occurrences, member
+from ctlpp.benchmark.drawing import NOTHING, draw
+from ctlpp.benchmark.examples import Examples, join
+from ctlpp.benchmark.language import Language
+from ctlpp.benchmark.settings import Settings
+from ctlpp.benchmark.streams import Stream
+from ctlpp.benchmark.task import Task
+
+Split = Mapping[int, Examples]  # length -> examples
+Sizes = dict[int, int]  # length -> number of examples
+
+ENUMERATED = ("singles", "pairs")  # complete by definition, so they overlap with the others
+
+
+def draw_splits(task: Task, settings: Settings) -> dict[str, Split]:
+    """All splits of a dataset. Raises ValueError where fewer examples exist than were asked for."""
+    draw_train = _draw_train_released if settings.protocol == "released" else _draw_train_paper
+    train, iid = draw_train(task, settings)
+    splits: dict[str, Split] = {"train": train, "iid": iid, "ood": _draw_ood(task, settings)}
+    for name, graph in task.graphs.items():
+        language = task.language(name)
+        if name in ENUMERATED:
+            splits[name] = {length: language.all(length) for length in graph.lengths}
+        elif name not in splits:
+            splits[name] = _draw_unseen(task, settings, name, seen=(train, iid))
+    return {name: split for name, split in splits.items() if any(len(part) for part in split.values())}
+
+
+def _draw_train_paper(task: Task, settings: Settings) -> tuple[Split, Split]:
+    language = task.language("train")
+    room = {n: language.count(n) if n == 1 else int(settings.fill * language.count(n)) for n in language.graph.lengths}
+    _check_room(settings, room)
+    singles = room.pop(1, 0)
+    if settings.train < singles:
+        raise ValueError(f"train {settings.train}: at least {singles} are needed, all single applications belong to it")
+    iid_sizes = balance(settings.iid, _iid_room(settings, room))
+    train_sizes = balance(settings.train - singles, {n: room[n] - iid_sizes[n] for n in room})
+    train: dict[int, Examples] = {1: language.all(1)} if singles else {}
+    iid = {}
+    for n in room:
+        both = _draw(task, settings, "train", n, train_sizes[n] + iid_sizes[n])
+        chosen = Stream(settings.seed, "split", n).distinct_below(len(both), iid_sizes[n])
+        in_iid = member(np.arange(len(both)), chosen)
+        iid[n], train[n] = both[in_iid], both[~in_iid]
+    return _nonempty(train), _nonempty(iid)
+
+
+def _iid_room(settings: Settings, room: Sizes) -> Sizes:
+    """iid takes at most a tenth of a length, or its share if that is more: scarce short examples stay in train."""
+    share = max(Fraction(1, 10), Fraction(settings.iid, settings.iid + settings.train))
+    return {n: math.ceil(share * size) for n, size in room.items()}
+
+
+def _draw_train_released(task: Task, settings: Settings) -> tuple[Split, Split]:
+    language = task.language("train")
+    room = {n: int(settings.fill * language.count(n)) for n in language.graph.lengths if n > 1}
+    _check_room(settings, room)
+    sizes = balance(settings.train + settings.iid, room)
+    total = sum(sizes.values())
+    chosen = Stream(settings.seed, "split").distinct_below(total, settings.iid)
+    train, iid, before = {}, {}, 0
+    for n, size in sizes.items():
+        both = _draw(task, settings, "train", n, size)
+        in_iid = member(np.arange(before, before + size), chosen)
+        iid[n], train[n] = both[in_iid], both[~in_iid]
+        before += size
+    if 2 in room:
+        pairs = language.all(2)
+        train[2] = join([train[2], pairs[~member(language.rank(pairs), language.rank(train[2]))]])
+    return _nonempty(train), _nonempty(iid)
+
+
+def _draw_ood(task: Task, settings: Settings) -> Split:
+    room = {n: task.language("ood").count(n) for n in task.ood_graph.lengths}
+    if settings.ood > sum(room.values()):
+        raise _too_large("ood", settings.ood, sum(room.values()))
+    return _nonempty({n: _draw(task, settings, "ood", n, size) for n, size in balance(settings.ood, room).items()})
+
+
+def _draw_unseen(task: Task, settings: Settings, name: str, seen: tuple[Split, Split]) -> Split:
+    """As many examples as in ood, or all there are, that are in neither train nor iid."""
+    language = task.language(name)
+    taken = {n: _numbers(language, [split[n] for split in seen if n in split]) for n in language.graph.lengths}
+    room = {n: language.count(n) - len(numbers) for n, numbers in taken.items()}
+    sizes = balance(min(settings.ood, sum(room.values())), room)
+    return _nonempty({n: _draw(task, settings, name, n, size, taken[n]) for n, size in sizes.items()})
+
+
+def _draw(task: Task, settings: Settings, name: str, length: int, n: int, taken: Integers = NOTHING) -> Examples:
+    assert settings.weighting is not None
+    stream = Stream(settings.seed, name, length)
+    return draw(task.language(name), length, n, settings.weighting, stream, taken)
+
+
+def _numbers(language: Language, parts: Sequence[Examples]) -> Integers:
+    """The numbers of those examples that are in the language, each once."""
+    numbers = [language.rank(part[language.contains(part)]) for part in parts]
+    return first_occurrences(np.concatenate(numbers)) if numbers else NOTHING
+
+
+def _nonempty(split: Split) -> Split:
+    return {n: examples for n, examples in sorted(split.items()) if len(examples)}
+
+
+def balance(total: int, room: Mapping[int, int]) -> Sizes:
+    """Share `total` over the lengths: equally, but to each at most its room; the longest take what is over.
+
+    >>> balance(100, {1: 8, 2: 64, 3: 512})
+    {1: 8, 2: 46, 3: 46}
+    """
+    assert total <= sum(room.values())
+    sizes = {}
+    for i, length in enumerate(sorted(room, key=lambda n: (room[n], n))):
+        sizes[length] = min(room[length], total // (len(room) - i))
+        total -= sizes[length]
+    return dict(sorted(sizes.items()))
+
+
+def _check_room(settings: Settings, room: Sizes) -> None:
+    most = sum(room.values())
+    if settings.train > most:
+        raise _too_large("train", settings.train, most)
+    if settings.iid > most - settings.train:
+        raise _too_large("iid", settings.iid, most - settings.train)
+
+
+def _too_large(option: str, asked: int, most: int) -> ValueError:
+    if option == "train":
+        return ValueError(
+            f"train {asked}: only {most} distinct training examples exist (fill rule); ask for fewer, or longer ones"
+        )
+    return ValueError(f"{option} {asked}: only {most} distinct examples are left; ask for fewer, or longer ones")

@@ -1,0 +1,146 @@
+"""The variants of the paper: how functions are grouped, and which graphs make training and OOD data.
+
+    CTL  train  any composition up to a length           ood  longer ones
+    A    train  a b a b …  or  b a b a …                 ood  a a a …  or  b b b …
+    R    train  a a a …    or  b b b …                   ood  a b a b …  or  b a b a …
+    S    train  pairs a1 (a2 | o)  or  b1 (b2 | o)       ood  pairs a1 b2  or  b1 a2
+
+Example:
+    >>> plan = plan_variant("S", n_symbols=8, n_functions=32, max_length=6, seed=0)
+    >>> {group: len(members) for group, members in plan.groups.items()}
+    {'a1': 6, 'b1': 6, 'a2': 6, 'b2': 6, 'o': 8}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from ctlpp.benchmark.functions import function_names
+from ctlpp.benchmark.graph import IN, Graph, Restriction
+from ctlpp.benchmark.streams import Stream
+
+VARIANTS = ("CTL", "A", "R", "S")
+FURTHER = 4  # CTL tests on compositions of up to so many functions more than in training
+
+ALTERNATE = {IN: "a b", "a": "b OUT", "b": "a OUT"}
+REPEAT = {IN: "a b", "a": "a OUT", "b": "b OUT"}
+STAGES = {IN: "a1 b1", "a1": "a2 o", "b1": "b2 o", "a2": "a1 b1 OUT", "b2": "a1 b1 OUT", "o": "a1 b1 OUT"}
+SWAPPED = {IN: "a1 b1", "a1": "b2", "b1": "a2", "a2": "a1 b1 OUT", "b2": "a1 b1 OUT"}
+SHARED = {IN: "a1 b1", "a1": "o", "b1": "o", "o": "a1 b1 OUT"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What a variant prescribes: everything of a task but the functions' tables."""
+
+    groups: dict[str, tuple[str, ...]]  # group -> names of its functions
+    train: Graph
+    ood: Graph
+
+
+def plan_variant(
+    variant: str,
+    *,
+    n_symbols: int,
+    n_functions: int,
+    max_length: int,
+    seed: int,
+    shared_functions: int = 8,
+    shared_symbols: int = 4,
+    ood_max_length: int | None = None,
+) -> Plan:
+    """The groups and graphs of one of the paper's variants."""
+    names = function_names(n_functions)
+    lengths, longer = range(1, max_length + 1), range(2, max_length + 1)
+    if variant == "CTL":
+        furthest = ood_max_length or max_length + FURTHER
+        if furthest <= max_length:
+            raise ValueError(
+                f"ood_max_length {furthest} must be above max_length {max_length}: CTL tests on longer compositions"
+            )
+        after = {IN: "f", "f": "f OUT"}
+        train, ood = Graph.of(after, lengths=lengths), Graph.of(after, lengths=range(max_length + 1, furthest + 1))
+        return Plan(groups={"f": names}, train=train, ood=ood)
+    if variant in ("A", "R"):
+        seen, unseen = (ALTERNATE, REPEAT) if variant == "A" else (REPEAT, ALTERNATE)
+        return Plan(
+            groups=deal(names, ("a", "b")), train=Graph.of(seen, lengths=lengths), ood=Graph.of(unseen, lengths=longer)
+        )
+    assert variant == "S"
+    _check_staged(n_symbols, n_functions, max_length, shared_functions, shared_symbols)
+    groups = deal(names[shared_functions:], ("a1", "b1", "a2", "b2")) | {"o": names[:shared_functions]}
+    restrictions = share_symbols(groups["o"], n_symbols, shared_symbols, Stream(seed, "restrictions"))
+    even = range(2, max_length + 1, 2)
+    train = Graph.of(STAGES, lengths=even, restrictions=restrictions)
+    return Plan(groups=groups, train=train, ood=Graph.of(SWAPPED, lengths=even))
+
+
+def deal(names: Sequence[str], groups: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Split the functions over the groups in order, as evenly as possible: the first groups get what is over."""
+    size, over = divmod(len(names), len(groups))
+    left = iter(names)
+    return {group: tuple(islice(left, size + (i < over))) for i, group in enumerate(groups)}
+
+
+def share_symbols(shared: Iterable[str], n_symbols: int, overlap: int, stream: Stream) -> list[Restriction]:
+    """The symbols that each shared function may receive in training from either path.
+
+    The two sets of a function overlap in exactly `overlap` symbols; the other symbols are divided between the
+    paths (an odd one goes to a and to b in turn); the overlaps of all functions together cover every symbol.
+    """
+    restrictions = []
+    deck: list[int] = []
+    for turn, function in enumerate(shared):
+        common: list[int] = []
+        while len(common) < overlap:
+            deck = deck or stream.permutation(n_symbols).tolist()
+            card = next((symbol for symbol in deck if symbol not in common), None)
+            if card is None:  # only symbols left that this function already has: take from a new deck, keep these
+                deck += stream.permutation(n_symbols).tolist()
+                continue
+            deck.remove(card)
+            common.append(card)
+        apart = [symbol for symbol in stream.permutation(n_symbols).tolist() if symbol not in common]
+        half = (len(apart) + (turn + 1) % 2) // 2
+        for source, own in (("a1", apart[:half]), ("b1", apart[half:])):
+            restrictions.append(Restriction(source=source, function=function, symbols=tuple(sorted(common + own))))
+    return restrictions
+
+
+def shared_path(plan_train: Graph) -> Graph:
+    """S with only stage 1 → o: what the shared functions do with symbols seen in training."""
+    return Graph.of(SHARED, lengths=plan_train.lengths, restrictions=plan_train.restrictions)
+
+
+def unseen_symbols(plan_train: Graph, n_symbols: int) -> Graph:
+    """S with only stage 1 → o, each time on a symbol that the training restriction excludes."""
+    excluded = [
+        Restriction(source=r.source, function=r.function, symbols=tuple(sorted(set(range(n_symbols)) - set(r.symbols))))
+        for r in plan_train.restrictions
+    ]
+    return Graph.of(SHARED, lengths=plan_train.lengths, restrictions=excluded)
+
+
+def _check_staged(
+    n_symbols: int, n_functions: int, max_length: int, shared_functions: int, shared_symbols: int
+) -> None:
+    if max_length % 2:
+        raise ValueError(
+            f"max_length {max_length} is odd: S has even lengths only; use {max_length - 1} or {max_length + 1}"
+        )
+    most = n_functions - 4
+    if shared_functions > n_functions:
+        raise ValueError(
+            f"shared_functions {shared_functions} is more than the {n_functions} functions; use at most {most}"
+        )
+    if not 1 <= shared_functions <= most:
+        raise ValueError(f"shared_functions {shared_functions}: use 1 to {most}; a1, a2, b1 and b2 need functions too")
+    if not 1 <= shared_symbols <= n_symbols:
+        raise ValueError(f"shared_symbols {shared_symbols}: use 1 to {n_symbols}, the number of symbols")
+    if shared_functions * shared_symbols < n_symbols:
+        raise ValueError(
+            f"{shared_functions} shared functions with {shared_symbols} shared symbols each cannot cover all "
+            f"{n_symbols} symbols; use shared_symbols {-(-n_symbols // shared_functions)} or more"
+        )

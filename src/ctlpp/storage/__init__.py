@@ -1,0 +1,1 @@
+"""Dataset folders: written, read and checked."""

@@ -1,0 +1,109 @@
+"""The dataset card: what is in the folder, for people and for Hugging Face's `datasets`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ctlpp.benchmark.graph import Graph
+from ctlpp.benchmark.task import Task
+
+SPLITS = {
+    "train": "training examples",
+    "iid": "test examples from the training graph",
+    "ood": "test examples from the OOD graph: known functions in patterns never seen in training",
+    "singles": "every function on every symbol",
+    "pairs": "every pair of functions on every symbol; `allowed`: the training graph has the succession",
+    "any": "unrestricted compositions that are in neither train nor iid",
+    "shared_path": "only pairs of a stage-1 function and a shared one, on symbols seen in training; not in train or iid",
+    "unseen_symbols": "only pairs of a stage-1 function and a shared one, on symbols that training excludes",
+}
+
+CARD = """\
+---
+pretty_name: "CTL++ {variant} ({protocol}, seed {seed})"
+license: mit
+language_creators:
+- machine-generated
+size_categories:
+- {size}
+tags:
+- compositional-generalization
+- systematic-generalization
+- synthetic
+configs:
+- config_name: default
+  data_files:
+{files}
+---
+# CTL++, variant {variant}
+
+Compositions of {n_functions} known functions over {n_symbols} symbols ({order}; protocol `{protocol}`, data seed {seed}).
+The model reads `input` and predicts `output`; `length` is the number of functions, `allowed` says whether the
+training graph allows every succession in the row. `task.json` defines the task completely; `ctlpp check` proves
+this folder from it.
+
+| split | examples | lengths | what |
+| --- | ---: | --- | --- |
+{rows}
+{overlap}
+## Sampling graphs
+| | edges |
+| --- | --- |
+| training | {train_edges} |
+| OOD | {ood_edges} |
+
+| group | functions |
+| --- | --- |
+{groups}
+
+Benchmark: Csordás, Irie, Schmidhuber, *CTL++: Evaluating Generalization on Never-Seen Compositional Patterns of Known
+Functions, and Compatibility of Neural Representations*, EMNLP 2022.
+"""
+
+
+def dataset_card(task: Task, entries: Mapping[str, Mapping[str, Any]]) -> str:
+    """The README.md of a dataset folder."""
+    files = [f'  - split: {name}\n    path: "{entry["file"]}"' for name, entry in entries.items()]
+    table = [
+        f"| `{name}` | {entry['examples']:,} | {_span(entry['by_length'])} | {SPLITS[name]} |"
+        for name, entry in entries.items()
+    ]
+    overlap = [f"{entry['in_train']:,} of `{name}`" for name, entry in entries.items() if "in_train" in entry]
+    return CARD.format(
+        variant=_plain(task.variant),
+        protocol=task.protocol,
+        seed=task.seed,
+        size=_size(sum(entry["examples"] for entry in entries.values())),
+        files="\n".join(files),
+        n_functions=task.n_functions,
+        n_symbols=task.n_symbols,
+        order=task.order,
+        rows="\n".join(table),
+        overlap=f"\nAlso in `train`: {', '.join(overlap)}.\n" if overlap else "",
+        train_edges=_edges(task.train_graph),
+        ood_edges=_edges(task.ood_graph),
+        groups="\n".join(f"| {group} | {' '.join(names)} |" for group, names in task.groups.items()),
+    )
+
+
+def _plain(text: str) -> str:
+    """Text without characters that mean something in the header."""
+    return "".join(c for c in text if c.isalnum() or c in " .-_")
+
+
+def _span(by_length: Mapping[str, int]) -> str:
+    lengths = sorted(map(int, by_length))
+    return ", ".join(map(str, lengths)) if len(lengths) < 4 else f"{lengths[0]} … {lengths[-1]}"
+
+
+def _edges(graph: Graph) -> str:
+    sources = dict.fromkeys(source for source, _ in graph.edges)
+    return "; ".join(f"{source} → {', '.join(graph.after(source))}" for source in sources)
+
+
+def _size(n: int) -> str:
+    for limit, name in ((1e3, "n<1K"), (1e4, "1K<n<10K"), (1e5, "10K<n<100K"), (1e6, "100K<n<1M"), (1e7, "1M<n<10M")):
+        if n < limit:
+            return name
+    return "10M<n<100M"

@@ -1,0 +1,78 @@
+"""The file formats of a split: Parquet, JSONL and text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ctlpp.storage.rows import SCHEMA, lines
+
+ENDINGS = {"parquet": ".parquet", "jsonl": ".jsonl", "text": ".txt"}
+
+
+def write_rows(path: Path, batches: Iterable[pa.RecordBatch], format: str) -> None:
+    """Write the rows of a split to a file."""
+    if format == "parquet":
+        import pyarrow.parquet as pq
+
+        with pq.ParquetWriter(path, SCHEMA, compression="zstd", use_dictionary=["output", "length", "allowed"]) as file:
+            for batch in batches:
+                file.write_batch(batch)
+        return
+    with path.open("wb") as stream:
+        for batch in batches:
+            stream.write(lines(batch) if format == "text" else _json_lines(batch))
+
+
+def read_rows(path: Path) -> pa.Table:
+    """The table behind a file: `input`, `output` and, but for text, `length` and `allowed`. Raises ValueError if unreadable."""
+    with _one_line_errors(path):
+        if path.suffix == ".parquet":
+            import pyarrow.parquet as pq
+
+            table = pq.read_table(path)
+        elif path.suffix == ".jsonl":
+            import pyarrow.json as pj
+
+            table = pj.read_json(path)
+        else:
+            import pyarrow.csv as pcsv
+
+            table = pcsv.read_csv(
+                path,
+                read_options=pcsv.ReadOptions(column_names=["input", "output"]),
+                parse_options=pcsv.ParseOptions(delimiter="\t", quote_char=False),
+                convert_options=pcsv.ConvertOptions(column_types={"input": pa.string(), "output": pa.string()}),
+            )
+        known = pa.schema([field for field in SCHEMA if field.name in table.column_names])
+        if "input" not in known.names or "output" not in known.names:
+            raise pa.ArrowInvalid("the columns input and output are missing")
+        table = table.select(known.names).cast(known)
+        if any(column.null_count for column in table.columns):
+            raise pa.ArrowInvalid("a cell is empty")
+        return table
+
+
+def _json_lines(batch: pa.RecordBatch) -> bytes:
+    """One object a line. Tokens are letters and digits: nothing needs escaping."""
+    cells = [pc.cast(batch["length"], pa.string()), pc.cast(batch["allowed"], pa.string())]
+    text = pc.binary_join_element_wise(
+        '{"input": "', batch["input"], '", "output": "', batch["output"], '", "length": ', cells[0],
+        ', "allowed": ', cells[1], "}", "",
+    )  # fmt: skip
+    return "".join(line + "\n" for line in text.to_pylist()).encode()
+
+
+@contextmanager
+def _one_line_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise ValueError(f"{path}: the file is missing; generate the dataset again") from error
+    except (pa.ArrowException, OSError) as error:
+        reason = str(error).splitlines()[0]
+        raise ValueError(f"{path}: the file is damaged ({reason}); generate the dataset again") from error

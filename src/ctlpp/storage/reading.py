@@ -1,0 +1,54 @@
+"""Reading a dataset folder. Its checksums are verified on the way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from ctlpp.benchmark.dataset import Dataset
+from ctlpp.benchmark.task import Task
+from ctlpp.storage.formats import read_rows
+from ctlpp.storage.rows import digest, parse
+from ctlpp.storage.task_file import from_json
+
+
+def load(folder: str | Path) -> Dataset:
+    """The dataset in a folder. Raises ValueError if a file is missing, damaged or was changed."""
+    folder = Path(folder)
+    task, recipe, entries = read_task(folder)
+    splits = {}
+    for name, entry in entries.items():
+        table = read_split(folder, name, entry)
+        parsed = parse(task, table, name)
+        splits[name] = {length: part.examples for length, part in parsed.items()}
+    return Dataset(task=task, recipe=recipe, splits=splits)
+
+
+def read_task(folder: Path) -> tuple[Task, dict[str, Any], dict[str, dict[str, Any]]]:
+    """What `task.json` in the folder says."""
+    path = folder / "task.json"
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"{folder} is no dataset folder: it has no readable task.json") from error
+    try:
+        return from_json(text)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def read_split(folder: Path, name: str, entry: dict[str, Any]) -> pa.Table:
+    """The rows of a split, if they are those that `task.json` vouches for."""
+    file = str(entry.get("file", ""))
+    if Path(file).name != file or not file:
+        raise ValueError(f"{folder / 'task.json'}: split {name} needs a file name inside the folder, not {file!r}")
+    table = read_rows(folder / file)
+    if table.num_rows != entry.get("examples"):
+        raise ValueError(
+            f"{folder / file} has {table.num_rows} rows, task.json says {entry.get('examples')}: the file was changed"
+        )
+    if digest(table.to_batches()) != entry.get("sha256"):
+        raise ValueError(f"{folder / file} does not have the sha256 in task.json: the file was changed")
+    return table
