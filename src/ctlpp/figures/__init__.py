@@ -1,0 +1,1 @@
+"""Drawings: sampling graphs as SVG text."""
