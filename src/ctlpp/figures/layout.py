@@ -242,7 +242,7 @@ def flatten(route: Route) -> list[complex]:
 
 
 def _cells(route: Route) -> set[tuple[int, int]]:
-    """The squares of 6 × 6 through which a route runs, its two ends left out; round coordinates are never on a border."""
+    """The squares of 6 × 6 through which a route runs, except its ends; round coordinates are never on a border."""
     start, *_, end = route.points
     inner = (p for p in flatten(route) if min(abs(p - start), abs(p - end)) > 12)
     return {(math.floor(p.real / 6 + 0.137), math.floor(p.imag / 6 + 0.137)) for p in inner}

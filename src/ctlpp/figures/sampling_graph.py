@@ -45,7 +45,7 @@ def draw_sampling_graph(
     plan = lay_out(list(group_sizes), kinds, restricted)
     left, top, right, bottom = bounds(plan)
     heading = textwrap.wrap(clean(title), max(24, int((right - left) / 8)))
-    legend = legend_rows(kinds, dashed=bool(restricted), width=max(right - left, 370.0))
+    legend = legend_rows(kinds, dashed=bool(restricted), width=max(right - left + 16, 280.0))
     width = (
         max(right - left, *map(row_width, legend), *(1.1 * text_width(line, 15) for line in heading), 0.0) + 2 * MARGIN
     )
