@@ -51,4 +51,4 @@ class GRU(nn.Module):
         u = self.U(h)  # (B, 3D)
         r, z = (x + u)[..., : 2 * self.width].sigmoid().chunk(2, dim=-1)  # (B, D) each
         candidate = (x[..., 2 * self.width :] + r * u[..., 2 * self.width :]).tanh()
-        return torch.lerp(candidate, h, z)  # (1 − z) · candidate + z · h
+        return torch.lerp(candidate, h.to(z.dtype), z)  # (1 − z) · candidate + z · h

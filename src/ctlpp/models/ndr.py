@@ -47,6 +47,7 @@ def geometric_attention(match: Tensor, near: Tensor) -> Tensor:
     The sums of logarithms need all their digits, so autocast is off.
     """
     with torch.autocast(match.device.type, enabled=False):
+        match = match.to(near.dtype)
         log_miss = F.logsigmoid(-match)  # log (1 − P); log P is match + log (1 − P)
         return (match + einsum("...ik,ijk->...ij", log_miss, near)).exp()
 
@@ -111,7 +112,7 @@ class NDRLayer(nn.Module):
         g = self.ffn_gate(a).sigmoid()
         if self.training and self.gate_dropout > 0:  # shuts whole columns and leaves the others as they are
             g = g * F.dropout(h.new_ones(*h.shape[:-1], 1), self.gate_dropout).bool()
-        return torch.lerp(h, u, g)  # (1 − g) · h + g · u
+        return torch.lerp(h, u.to(h.dtype), g.to(h.dtype))  # (1 − g) · h + g · u
 
 
 class NDR(nn.Module):
