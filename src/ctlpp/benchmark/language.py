@@ -177,9 +177,10 @@ class Step:
     def choose(self, node: NDArray[np.int64], number: Integers) -> tuple[NDArray[np.int64], Integers]:
         """The choice that example `number` of `node` makes there, and its number among those that make it."""
         if self._even:  # as without restrictions: the same number of examples behind each function
-            option, rest = np.divmod(number, self._each[node])
-            return self._options[node * self.n_functions + option.astype(np.int64)], rest
-        choice = np.searchsorted(self._running, number + self._offset[node], side="right") - 1
+            option = (number // self._each[node]).astype(np.int64)
+            choice = self._options[node * self.n_functions + option]
+        else:
+            choice = np.searchsorted(self._running, number + self._offset[node], side="right") - 1
         return choice, number - self.skipped[choice]
 
 

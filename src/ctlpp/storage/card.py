@@ -15,7 +15,7 @@ SPLITS = {
     "singles": "every function on every symbol",
     "pairs": "every pair of functions on every symbol; `allowed`: the training graph has the succession",
     "any": "unrestricted compositions that are in neither train nor iid",
-    "shared_path": "only pairs of a stage-1 function and a shared one, on symbols seen in training; not in train or iid",
+    "shared_path": "only pairs of a stage-1 function and a shared one, on symbols seen in training",
     "unseen_symbols": "only pairs of a stage-1 function and a shared one, on symbols that training excludes",
 }
 
@@ -38,8 +38,8 @@ configs:
 ---
 # CTL++, variant {variant}
 
-Compositions of {n_functions} known functions over {n_symbols} symbols ({order}; protocol `{protocol}`, data seed {seed}).
-The model reads `input` and predicts `output`; `length` is the number of functions, `allowed` says whether the
+Compositions of {n_functions} known functions over {n_symbols} symbols ({order}; protocol `{protocol}`, seed {seed}).
+A model reads `input` and predicts `output`; `length` is the number of functions, `allowed` says whether the
 training graph allows every succession in the row. `task.json` defines the task completely; `ctlpp check` proves
 this folder from it.
 

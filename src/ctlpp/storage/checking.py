@@ -137,7 +137,8 @@ def _check_fill(folder: Path, task: Task, recipe: dict[str, Any], parsed: dict[s
         exist = language.count(length)
         if length == 1 and used != exist:
             raise ValueError(f"{folder}: train must hold all {exist} single applications, it has {used}")
-        if length > 1 and used > float(recipe["fill"]) * exist:
+        fill = float(recipe["fill"])
+        if length > 1 and used > fill * exist:
             raise ValueError(
-                f"{folder}: train and iid use {used} of {exist} examples of length {length}, above fill {recipe['fill']}"
+                f"{folder}: train and iid use {used} of {exist} examples of length {length}, above fill {fill}"
             )

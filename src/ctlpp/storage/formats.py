@@ -29,7 +29,7 @@ def write_rows(path: Path, batches: Iterable[pa.RecordBatch], format: str) -> No
 
 
 def read_rows(path: Path) -> pa.Table:
-    """The table behind a file: `input`, `output` and, but for text, `length` and `allowed`. Raises ValueError if unreadable."""
+    """The table behind a file: `input`, `output` and, but for text, `length` and `allowed`."""
     with _one_line_errors(path):
         if path.suffix == ".parquet":
             import pyarrow.parquet as pq

@@ -1,7 +1,7 @@
 """The rows of a split as text, and back. Columns are handled whole: no loop over examples.
 
-A row has `input` (`d a b 3`), `output` (`5`), `length` (3) and `allowed`: whether the training graph allows every succession
-of functions in it.
+A row has `input` (`d a b 3`), `output` (`5`), `length` (3) and `allowed`: whether the training graph allows every
+succession of functions in it.
 """
 
 from __future__ import annotations

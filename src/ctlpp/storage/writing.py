@@ -65,6 +65,21 @@ def fresh_folder(folder: Path, *, force: bool) -> Iterator[Path]:
         shutil.rmtree(place, ignore_errors=True)
 
 
+def write_file(path: Path, text: str, *, force: bool) -> None:
+    """Write one file: beside its place first, then renamed."""
+    if os.path.lexists(path) and not force:
+        raise ValueError(f"{path} exists already; choose another file, or say --force to replace it")
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part.write_text(text, encoding="utf-8")
+        part.replace(path)
+    except OSError as error:
+        raise ValueError(f"cannot write {path}: {error.strerror}; choose another place or make room") from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
 def check_target(folder: Path, *, force: bool) -> None:
     """Raise ValueError if the folder must not be written."""
     if not os.path.lexists(folder):

@@ -1,0 +1,5 @@
+"""`python -m ctlpp`."""
+
+from ctlpp.cli.main import main
+
+main()

@@ -1,0 +1,71 @@
+"""`ctlpp`: the commands together, and how they fail.
+
+Exit codes: 0 done, 1 a failure of ours or of the machine, 2 the user's mistake, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from pathlib import Path
+from typing import NoReturn
+
+import typer
+
+from ctlpp import __version__
+from ctlpp.cli import bench, check, generate, show
+
+app = typer.Typer(
+    no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, rich_markup_mode="markdown"
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"ctlpp {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def about(
+    version: bool = typer.Option(
+        False, "--version", callback=_version, is_eager=True, help="Print the version and stop."
+    ),
+) -> None:
+    """Do neural networks compose? The CTL++ benchmark: exact data, many seeds at once, a look inside."""
+
+
+app.command()(generate.generate)
+app.command()(check.check)
+app.command()(show.show)
+app.add_typer(bench.app, name="bench")
+
+
+def main() -> None:
+    """Run a command. The user's mistake is one line on stderr; a bug of ours keeps its traceback."""
+    try:
+        code = app(standalone_mode=False)
+    except (KeyboardInterrupt, typer.Abort):
+        fail("interrupted", code=130)
+    except ValueError as error:
+        if not raised_by_us(error):
+            raise
+        fail(str(error))
+    except Exception as error:
+        if not hasattr(error, "format_message"):  # not one of typer's own complaints about the arguments
+            raise
+        fail(error.format_message())
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def raised_by_us(error: BaseException) -> bool:
+    """Whether this package raised the error on purpose; what a library raises is a bug of ours."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return Path(__file__).parent.parent in Path(frames[-1].filename).parents
+
+
+def fail(message: str, code: int = 2) -> NoReturn:
+    """One line on stderr, and out."""
+    line = " ".join(message.split())
+    print(f"ctlpp: {line}", file=sys.stderr)
+    sys.exit(code)

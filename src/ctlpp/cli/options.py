@@ -1,0 +1,67 @@
+"""Options that several commands share: which data is meant."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import typer
+
+DATA = "The data"
+
+Variant = Annotated[
+    str, typer.Argument(metavar="VARIANT", help="CTL, A, R, S, or the path of a TOML file with a graph of your own.")
+]
+Symbols = Annotated[int, typer.Option(help="Number of symbols.", rich_help_panel=DATA)]
+Functions = Annotated[int | None, typer.Option(help="Number of functions. [default: 32]", rich_help_panel=DATA)]
+MaxLength = Annotated[int, typer.Option(help="Functions in an example, at most.", rich_help_panel=DATA)]
+Train = Annotated[int, typer.Option(help="Training examples.", rich_help_panel=DATA)]
+Iid = Annotated[int, typer.Option(help="IID test examples.", rich_help_panel=DATA)]
+Ood = Annotated[
+    int, typer.Option(help="OOD test examples; sampled diagnostic splits have as many.", rich_help_panel=DATA)
+]
+Seed = Annotated[int, typer.Option(help="Fixes functions and examples, bit for bit.", rich_help_panel=DATA)]
+Protocol = Annotated[
+    Literal["paper", "released"],
+    typer.Option(help="What the paper says, or what the authors' code does.", rich_help_panel=DATA),
+]
+Order = Annotated[
+    Literal["right-to-left", "left-to-right"],
+    typer.Option(help="How examples are written: `d a b 3` or `3 b a d` for d(a(b(3))).", rich_help_panel=DATA),
+]
+SharedFunctions = Annotated[
+    int | None, typer.Option(help="S only: functions in the shared group o. [default: 8]", rich_help_panel=DATA)
+]
+SharedSymbols = Annotated[
+    int | None,
+    typer.Option(
+        help="S only: symbols that both paths may pass to a shared function. [default: 4]", rich_help_panel=DATA
+    ),
+]
+OodMaxLength = Annotated[
+    int | None,
+    typer.Option(
+        help="CTL only: functions in an OOD example, at most. [default: max length + 4]", rich_help_panel=DATA
+    ),
+]
+Fill = Annotated[
+    float,
+    typer.Option(
+        help="Share of the existing examples of a length ≥ 2 that train and iid may use.", rich_help_panel=DATA
+    ),
+]
+Weighting = Annotated[
+    Literal["uniform", "sequential"] | None,
+    typer.Option(
+        help="Draw uniformly among distinct examples, or path by path. [default: sequential for S, else uniform]",
+        rich_help_panel=DATA,
+    ),
+]
+
+
+def named_as_options(error: ValueError, options: dict[str, Any]) -> ValueError:
+    """The same complaint with `--max-length` where Python says `max_length`."""
+    message = str(error)
+    for name in options:
+        if message.startswith((f"{name} ", f"unknown {name} ")):
+            message = message.replace(name, "--" + name.replace("_", "-"), 1)
+    return ValueError(message)

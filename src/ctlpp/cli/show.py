@@ -1,0 +1,48 @@
+"""`ctlpp show`: a sampling graph, counted and drawn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ctlpp.cli import options as o
+
+
+def show(
+    variant: o.Variant,
+    out: Annotated[Path | None, typer.Option(help="Draw the graph into this SVG file.", metavar="FILE.svg")] = None,
+    symbols: o.Symbols = 8,
+    functions: o.Functions = None,
+    max_length: o.MaxLength = 6,
+    seed: o.Seed = 0,
+    shared_functions: o.SharedFunctions = None,
+    shared_symbols: o.SharedSymbols = None,
+    ood_max_length: o.OodMaxLength = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the SVG file if it exists.")] = False,
+) -> None:
+    """The sampling graph of a variant: groups, edges, and how many distinct examples exist for each length.
+
+    `ctlpp show S`
+
+    `ctlpp show A --out a.svg`
+    """
+    settings = {name: value for name, value in locals().items() if name not in ("variant", "out", "force")}
+
+    from ctlpp.benchmark.settings import Settings, make_task_from
+    from ctlpp.cli.tables import print_task
+    from ctlpp.figures.task_graph import draw_task
+    from ctlpp.storage.writing import write_file
+
+    try:
+        task = make_task_from(Settings(variant=variant, **settings))
+    except ValueError as error:
+        raise o.named_as_options(error, settings) from error
+    if out is not None:
+        if out.suffix != ".svg":
+            raise ValueError(f"--out {out}: the drawing is SVG; name a file that ends in .svg")
+        write_file(out, draw_task(task), force=force)
+    print_task(task)
+    if out is not None:
+        typer.echo(f"Drawn in {out}")

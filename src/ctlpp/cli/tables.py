@@ -1,0 +1,111 @@
+"""What the data commands print."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from ctlpp.benchmark.dataset import Dataset
+from ctlpp.benchmark.graph import OUT
+from ctlpp.benchmark.task import Task
+from ctlpp.storage.checking import Proof
+
+
+def table(title: str, *columns: str, left: int = 1) -> Table:
+    """A table whose first `left` columns are text and whose others are numbers."""
+    result = Table(title=title, box=SIMPLE_HEAD, title_justify="left", title_style="bold")
+    for i, column in enumerate(columns):
+        result.add_column(column, justify="left" if i < left else "right", no_wrap=i < left)
+    return result
+
+
+def print_table(*parts: Table | str) -> None:
+    """Print to stdout, as wide as the content wants if it is no terminal."""
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=200)
+    for part in parts:
+        console.print(part, markup=False) if isinstance(part, str) else console.print(part)
+
+
+def print_splits(dataset: Dataset, folder: Path) -> None:
+    """The splits of a dataset and their sizes by length."""
+    lengths = sorted({length for split in dataset.splits.values() for length in split})
+    rows = table(title_of(dataset.task), "split", "examples", *(f"L={n}" for n in lengths))
+    for name, split in dataset.splits.items():
+        sizes = [f"{len(split[n]):,}" if n in split else "" for n in lengths]
+        rows.add_row(name, f"{dataset.size(name):,}", *sizes)
+    notes = [f"Written to {folder}"]
+    if dataset.task.protocol == "released" and "iid" in dataset.splits:
+        notes.insert(
+            0, f"The released protocol adds all pairs: {dataset.shared('train', 'iid')} iid examples are in train."
+        )
+    print_table(rows, *notes)
+
+
+def print_proof(proof: Proof, folder: Path) -> None:
+    """What was proved of a dataset folder."""
+    columns = ("examples", "lengths", "outputs", "in graph", "distinct", "sha256", "shared with train", "with iid")
+    rows = table(title_of(proof.task), "split", *columns)
+    for name, n in proof.examples.items():
+        shared = [str(proof.overlaps[one, name]) if (one, name) in proof.overlaps else "" for one in ("train", "iid")]
+        lengths = ", ".join(map(str, proof.lengths[name]))
+        rows.add_row(name, f"{n:,}", lengths, "right", "all", "all", "right", *shared)
+    shared_count = sum(proof.overlaps.values())
+    notes = ["Every output, every membership, every count and every checksum holds."]
+    notes.append("No two of the sampled splits share what they must not share." if not shared_count else
+                 f"{shared_count} test examples are in train, as the released protocol has it.")  # fmt: skip
+    notes.append("The train and OOD graphs have no example in common.")
+    print_table(rows, *notes, f"{folder} is proved.")
+
+
+def print_task(task: Task) -> None:
+    """Groups, edges and counts."""
+    groups = table("Groups", "group", "functions", "names", left=3)
+    for group, names in task.groups.items():
+        groups.add_row(group, str(len(names)), _shortened(" ".join(names)))
+    edges = table("Edges", "from", "to", "in", "restricted", left=4)
+    both = dict.fromkeys((*task.train_graph.edges, *task.ood_graph.edges))
+    for edge in both:
+        in_train, in_ood = edge in task.train_graph.edges, edge in task.ood_graph.edges
+        where = "both" if in_train and in_ood else "training" if in_train else "test"
+        edges.add_row(*edge, where, _restriction(task, edge))
+    counts = table("Distinct examples", "length", "training", "OOD")
+    for length in sorted({*task.train_graph.lengths, *task.ood_graph.lengths}):
+        counts.add_row(str(length), *(f"{task.language(name).count(length):,}" for name in ("train", "ood")))
+    print_table(title_of(task), groups, edges, counts)
+
+
+def title_of(task: Task) -> str:
+    """One line that names a task."""
+    shared = (
+        f", {task.shared_functions} shared functions, {task.shared_symbols} shared symbols"
+        if task.shared_functions
+        else ""
+    )
+    return (
+        f"{task.variant}: {task.n_functions} functions, {task.n_symbols} symbols{shared} "
+        f"(protocol {task.protocol}, seed {task.seed}, {task.order})"
+    )
+
+
+def _restriction(task: Task, edge: tuple[str, str]) -> str:
+    source, target = edge
+    if target == OUT:
+        return ""
+    sizes = [
+        len(r.symbols)
+        for r in task.train_graph.restrictions
+        if r.source == source and r.function in task.groups[target]
+    ]
+    if not sizes or min(sizes) == task.n_symbols:
+        return ""
+    span = f"{min(sizes)}" if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
+    return f"{span} of {task.n_symbols} symbols"
+
+
+def _shortened(text: str, width: int = 72) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"
