@@ -4,15 +4,21 @@ All parameters of a seed lie in one row of one matrix, `weights` (S, P). Each pa
 that clipping and the optimiser are a handful of operations on (S, P), whatever the module is made of.
 
 Example:
-    >>> crowd = gather(lambda vocab_size, n_classes: nn.Embedding(vocab_size, n_classes), 5, 3, seeds=[0, 7])
-    >>> crowd.weights.shape, crowd.parameters()["weight"].shape
+    >>> class Bag(nn.Module):
+    ...     def __init__(self, vocab_size, n_classes):
+    ...         super().__init__()
+    ...         self.embed = nn.Embedding(vocab_size, n_classes)
+    ...     def forward(self, tokens):
+    ...         return self.embed(tokens).sum(1)
+    >>> crowd = gather(Bag, vocab_size=5, n_classes=3, seeds=[0, 7])
+    >>> crowd.weights.shape, crowd.parameters()["embed.weight"].shape
     (torch.Size([2, 16]), torch.Size([2, 5, 3]))
-    >>> bool((crowd.member(7).weight == crowd.parameters()["weight"][1]).all())
+    >>> bool((crowd.member(7).embed.weight == crowd.parameters()["embed.weight"][1]).all())
     True
 """
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
@@ -21,9 +27,8 @@ from math import prod
 import torch
 from torch import Tensor, nn
 
+from ctlpp.models.own import Factory, make
 from ctlpp.training.streams import seed_keys
-
-Factory = Callable[[int, int], nn.Module]
 
 _ALIGN = 16  # columns: every parameter starts at a multiple of 64 bytes
 _WEIGHTS, DROPOUT, BATCHES = range(3)  # what a seed's streams are for
@@ -105,21 +110,26 @@ def drawn_from(seed: int) -> Iterator[None]:
 
 
 def gather(
-    factory: Factory, vocab_size: int, n_classes: int, seeds: Sequence[int], device: torch.device | str = "cpu"
+    factory: Factory,
+    vocab_size: int,
+    n_classes: int,
+    seeds: Sequence[int],
+    device: torch.device | str = "cpu",
+    name: str | None = None,
 ) -> Crowd:
     """A fresh crowd: the factory is called once a seed, each time with that seed's random numbers."""
     check_seeds(seeds)
     modules = []
     for seed in seeds:
         with drawn_from(seed):
-            modules.append(_make(factory, vocab_size, n_classes))
+            modules.append(make(factory, vocab_size, n_classes, name))
     places, start = {}, 0
     for name, parameter in modules[0].named_parameters():
         if parameter.requires_grad:
             places[name] = Place(start, parameter.shape)
             start += -(-parameter.numel() // _ALIGN) * _ALIGN
     if not places:
-        raise ValueError(f"the factory's {type(modules[0]).__name__} has no trainable parameters")
+        raise ValueError(f"model {name or type(modules[0]).__name__}: it has no trainable parameters")
     weights = torch.zeros(len(seeds), start)
     for row, module in zip(weights, modules, strict=True):
         for name, parameter in module.named_parameters():
@@ -148,16 +158,6 @@ def check_seeds(seeds: Sequence[int]) -> None:
     if len(set(seeds)) < len(seeds):
         twice = next(seed for i, seed in enumerate(seeds) if seed in seeds[:i])
         raise ValueError(f"seed {twice} is given twice: every seed once")
-
-
-def _make(factory: Factory, vocab_size: int, n_classes: int) -> nn.Module:
-    try:
-        module = factory(vocab_size, n_classes)
-    except Exception as error:
-        raise ValueError(f"the factory failed: {type(error).__name__}: {one_line(error)}") from error
-    if not isinstance(module, nn.Module):
-        raise ValueError(f"the factory returned {type(module).__name__}: it must return a torch.nn.Module")
-    return module
 
 
 def one_line(error: BaseException) -> str:

@@ -98,7 +98,7 @@ _released = {
     "transformer": _transformer,
     "transformer_untied": _transformer,
     "lstm": _recurrent,
-    "lstm_forward": _recurrent,
+    "lstm_uni": _recurrent,
     "gru": _recurrent,
     "rnn": _recurrent,
 }

@@ -39,7 +39,8 @@ def mix(z: Tensor) -> Tensor:
 
 def seed_keys(seeds: Sequence[int], purpose: int = 0) -> Tensor:
     """The key of each seed's stream, (S,) int64; another `purpose` gives unrelated streams."""
-    return mix(mix(torch.tensor(list(seeds), dtype=torch.int64) * _GOLDEN + 1) + purpose * _GOLDEN)
+    numbers = torch.tensor(list(seeds), dtype=torch.int64)
+    return mix(mix(numbers * _GOLDEN + 1) + torch.tensor(purpose) * _GOLDEN)
 
 
 def step_keys(keys: Tensor, step: Tensor) -> Tensor:

@@ -1,0 +1,138 @@
+"""Batches of one length, as a pure function of the step: resuming needs nothing but the step's number.
+
+The training examples are visited in rounds. In a round the examples of each length are shuffled and cut into batches
+(a last partial batch is left out), and the batches of all lengths come in random order. A length with fewer examples
+than one batch fills a single batch by repeating them, so that it is not lost.
+
+A *curriculum* decides which examples take part: a function `weights(progress, length, tokens) -> (N,)` that gives each
+example of a length its chance, 0 to 1, to take part in the round that begins when the share `progress` of the
+training is over. Rounds keep their number of batches; what takes part is repeated as often as needed.
+
+Example:
+    >>> data = {2: (torch.zeros(8, 4, dtype=torch.int64), torch.zeros(8, dtype=torch.int64))}
+    >>> batches = Batches(data, Recipe(batch=4, steps=10), seeds=[0, 1])
+    >>> tokens, targets = batches.at(9)
+    >>> tokens.shape, targets.shape
+    (torch.Size([4, 4]), torch.Size([4]))
+"""
+
+import importlib
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from ctlpp.training.crowd import BATCHES, one_line
+from ctlpp.training.recipe import Recipe
+from ctlpp.training.streams import seed_keys
+
+Split = dict[int, tuple[Tensor, Tensor]]  # length -> tokens (N, T), targets (N,)
+Curriculum = Callable[[float, int, Tensor], Tensor]
+
+
+class Batches:
+    """The training data on the device, and which of it each step uses."""
+
+    def __init__(
+        self,
+        split: Split,
+        recipe: Recipe,
+        seeds: Sequence[int],
+        device: torch.device | str = "cpu",
+        curriculum: Curriculum | None = None,
+    ) -> None:
+        total = sum(len(targets) for _, targets in split.values())
+        if recipe.batch > total:
+            raise ValueError(f"batch {recipe.batch} is larger than the data: there are {total} training examples")
+        self.split = {length: split[length] for length in sorted(split) if len(split[length][1])}
+        self.on_device = {
+            length: (tokens.to(device), targets.to(device)) for length, (tokens, targets) in self.split.items()
+        }
+        self.recipe, self.curriculum, self.device = recipe, curriculum, torch.device(device)
+        self.per_seed = recipe.batch_order == "per_seed"
+        self.readers = [seed + 2 for seed in seeds] if self.per_seed else [1]  # 0 is common to all
+        self.per_round = sum(max(1, len(targets) // recipe.batch) for _, targets in self.split.values())
+        self._round, self._plan = -1, list[tuple[int, Tensor]]()
+
+    def at(self, step: int) -> tuple[Tensor, Tensor]:
+        """The batch of a step: tokens (B, T) and targets (B,), or with a seed axis in front if seeds differ."""
+        round_, place = divmod(step, self.per_round)
+        if round_ != self._round:
+            self._round, self._plan = round_, self._make_plan(round_)
+        length, index = self._plan[place]
+        tokens, targets = self.on_device[length]
+        return tokens[index], targets[index]
+
+    def longest(self) -> tuple[Tensor, Tensor]:
+        """A batch of the greatest length, shaped like those of `at`; for measuring."""
+        tokens, targets = self.on_device[max(self.on_device)]
+        index = torch.arange(self.recipe.batch, device=self.device) % len(targets)
+        index = index.expand(len(self.readers), -1) if self.per_seed else index
+        return tokens[index], targets[index]
+
+    def _make_plan(self, round_: int) -> list[tuple[int, Tensor]]:
+        """Length and example numbers of every batch of a round, (B,) or (S, B) each."""
+        common, own = self._generator(round_, 0), [self._generator(round_, reader) for reader in self.readers]
+        plan: list[tuple[int, Tensor]] = []
+        while len(plan) < self.per_round:
+            batches = []
+            for length, taking_part in self._taking_part(round_, common).items():
+                orders = torch.stack([self._shuffled(taking_part, generator) for generator in own])  # (S, n · B)
+                orders = orders.to(self.device, non_blocking=True).unflatten(1, (-1, self.recipe.batch))
+                batches += [(length, part if self.per_seed else part[0]) for part in orders.unbind(1)]
+            plan += [batches[i] for i in torch.randperm(len(batches), generator=common).tolist()]
+        return plan[: self.per_round]
+
+    def _shuffled(self, numbers: Tensor, generator: torch.Generator) -> Tensor:
+        """The numbers in random order, as many as fill whole batches."""
+        batch = self.recipe.batch
+        shuffled = numbers[torch.randperm(len(numbers), generator=generator)]
+        if len(numbers) < batch:
+            return shuffled.repeat(-(-batch // len(numbers)))[:batch]
+        return shuffled[: len(numbers) // batch * batch]
+
+    def _taking_part(self, round_: int, generator: torch.Generator) -> dict[int, Tensor]:
+        """Numbers of the examples of each length that take part in a round."""
+        if self.curriculum is None:
+            return {length: torch.arange(len(targets)) for length, (_, targets) in self.split.items()}
+        step, numbers = round_ * self.per_round, {}
+        for length, (tokens, targets) in self.split.items():
+            weights = self._weights(self.curriculum, self.recipe.progress(step), length, tokens)
+            drawn = (torch.rand(len(targets), generator=generator) < weights).nonzero()[:, 0]
+            if len(drawn):
+                numbers[length] = drawn
+        if not numbers:
+            raise ValueError(f"the curriculum leaves no examples at step {step}: some weights must be above 0")
+        return numbers
+
+    def _weights(self, curriculum: Curriculum, progress: float, length: int, tokens: Tensor) -> Tensor:
+        try:
+            weights = torch.as_tensor(curriculum(progress, length, tokens)).cpu().float()
+        except Exception as error:
+            raise ValueError(f"the curriculum failed: {type(error).__name__}: {one_line(error)}") from error
+        if weights.shape != (len(tokens),) or not bool(((weights >= 0) & (weights <= 1)).all()):
+            raise ValueError(f"the curriculum must give one weight from 0 to 1 for each of {len(tokens)} examples")
+        return weights
+
+    def _generator(self, round_: int, reader: int) -> torch.Generator:
+        first, second, third = seed_keys([self.recipe.batch_seed, round_, reader], purpose=BATCHES).tolist()
+        mixed = (first + 3 * second + 5 * third) % 2**63
+        return torch.Generator().manual_seed(mixed)
+
+
+def load_curriculum(name: str) -> Curriculum:
+    """The function that `package.module:function` names; modules of the working directory can be imported too."""
+    module_name, _, attribute = name.partition(":")
+    if not module_name or not attribute.isidentifier():
+        raise ValueError(f"curriculum {name!r}: write it as package.module:function")
+    if str(Path.cwd()) not in sys.path:
+        sys.path.append(str(Path.cwd()))
+    try:
+        found = getattr(importlib.import_module(module_name), attribute)
+    except Exception as error:
+        raise ValueError(f"curriculum {name!r}: {type(error).__name__}: {one_line(error)}") from error
+    if not callable(found):
+        raise ValueError(f"curriculum {name!r}: {attribute} is of type {type(found).__name__}, not a function")
+    return found  # type: ignore[no-any-return]

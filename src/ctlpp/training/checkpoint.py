@@ -1,0 +1,103 @@
+"""Checkpoints that survive a kill at any moment.
+
+A checkpoint is two files, `step-N.safetensors` and `step-N.json`. Each is written beside its place, flushed to the disk
+and renamed; the JSON file comes last and holds the checksum of the other, so a checkpoint is whole or not there. The
+newest two are kept.
+
+Example:
+    >>> import tempfile, torch
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> save(folder, 100, {"weights": torch.ones(2, 3)}, {"note": "hello"})
+    >>> tensors, facts, warnings = newest(folder)
+    >>> facts["step"], facts["note"], warnings
+    (100, 'hello', [])
+"""
+
+import contextlib
+import json
+import os
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+from torch import Tensor
+
+FORMAT = 1  # of checkpoints and run folders; raised when an older one cannot be continued
+_KEPT = 2
+
+
+def save(folder: Path, step: int, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
+    """Write the checkpoint of a step and remove all but the newest two."""
+    data = safetensors.torch.save({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()})
+    stem = folder / f"step-{step:09d}"
+    about = {"format": FORMAT, "step": step, "sha256": sha256(data).hexdigest(), **facts}
+    make_folder(folder)
+    write_atomically(stem.with_suffix(".safetensors"), data)
+    write_atomically(stem.with_suffix(".json"), json.dumps(about, indent=1).encode())
+    for old in sorted(folder.glob("step-*.json"))[:-_KEPT]:
+        old.unlink(missing_ok=True)
+    kept = {path.stem for path in folder.glob("step-*.json")}
+    for path in folder.iterdir():
+        if path.suffix == ".part" or (path.suffix == ".safetensors" and path.stem not in kept):
+            path.unlink(missing_ok=True)
+
+
+def newest(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any], list[str]] | None:
+    """Tensors and facts of the newest checkpoint that is whole, and a line for each one that is not."""
+    warnings: list[str] = []
+    for path in sorted(folder.glob("step-*.json"), reverse=True):
+        try:
+            facts = json.loads(path.read_text())
+            data = path.with_suffix(".safetensors").read_bytes()
+            if sha256(data).hexdigest() != facts["sha256"]:
+                raise ValueError("its checksum is wrong")
+            return safetensors.torch.load(data), facts, warnings
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            warnings.append(f"checkpoint {path.stem} is damaged ({_why(error)}): falling back to the one before")
+    if warnings:
+        raise ValueError(f"no checkpoint in {folder} can be read: remove the folder {folder.parent} and train again")
+    return None
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "a file is missing"
+    return "not JSON" if isinstance(error, json.JSONDecodeError) else str(error).splitlines()[0]
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Put a file in its place in one move; a full disk leaves the old one as it was and is one line."""
+    part = path.with_name(path.name + ".part")
+    try:
+        with part.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            part.unlink()
+        raise ValueError(
+            f"cannot write {path}: {error.strerror}; what was saved before is still there: make room and resume"
+        ) from error
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, or say in one line why not."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"cannot make the folder {folder}: {error.strerror}; choose another") from error
+
+
+def _sync_folder(folder: Path) -> None:
+    """Flush the folder itself, so that a rename survives a power cut; not every system can."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
