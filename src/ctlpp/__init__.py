@@ -1,3 +1,60 @@
-"""CTL++: do neural networks compose known functions in patterns never seen in training?"""
+"""CTL++: do neural networks compose known functions in patterns never seen in training?
+
+    >>> import ctlpp
+    >>> dataset = ctlpp.generate("A", symbols=4, functions=8, max_length=3, train=200, iid=20, ood=20)
+    >>> dataset.size("ood")
+    20
+
+Names are imported when they are used: `import ctlpp` alone is instant.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from ctlpp.benchmark.dataset import Dataset, generate
+    from ctlpp.benchmark.graph import Graph, Restriction
+    from ctlpp.benchmark.language import Language
+    from ctlpp.benchmark.task import Task
+    from ctlpp.benchmark.variants import Plan
+    from ctlpp.storage.checking import check
+    from ctlpp.storage.reading import load
+
+_HOMES = {
+    "Dataset": "benchmark.dataset",
+    "Graph": "benchmark.graph",
+    "Language": "benchmark.language",
+    "Plan": "benchmark.variants",
+    "Restriction": "benchmark.graph",
+    "Task": "benchmark.task",
+    "check": "storage.checking",
+    "generate": "benchmark.dataset",
+    "load": "storage.reading",
+}
+
+__all__ = [
+    "Dataset",
+    "Graph",
+    "Language",
+    "Plan",
+    "Restriction",
+    "Task",
+    "__version__",
+    "check",
+    "generate",
+    "load",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'ctlpp' has no attribute {name!r}")
+    return getattr(import_module(f"ctlpp.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -96,8 +96,6 @@ class Dataset:
 def generate(variant: str | Path | Plan, **options: Any) -> Dataset:
     """The dataset of a variant, a TOML file or a plan of one's own; `options` are the fields of `Settings`."""
     own = variant if isinstance(variant, Plan) else None
-    if own is not None:
-        variant = "own.toml"
-    settings = Settings(variant=str(variant), **options)
+    settings = Settings(variant=f"{own.name}.toml" if own else str(variant), **options)
     task = make_task_from(settings, own)
     return Dataset(task=task, recipe=settings.recipe(), splits=draw_splits(task, settings))

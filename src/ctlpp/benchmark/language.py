@@ -191,7 +191,7 @@ def _chunks(rows: Rows) -> Iterator[Rows]:
 
 def _before(values: NDArray[Any]) -> NDArray[Any]:
     """Along the last axis, the sum of all values before each."""
-    return np.cumsum(values, axis=-1) - values
+    return np.asarray(np.cumsum(values, axis=-1) - values)
 
 
 def _compact(values: NDArray[Any]) -> Integers:

@@ -31,8 +31,8 @@ from ctlpp.benchmark.variants import Plan
 MOST_FUNCTIONS = 10_000
 
 
-def read_plan(path: Path, max_length: int) -> tuple[str, Plan]:
-    """The name and the plan in a TOML file."""
+def read_plan(path: Path, max_length: int) -> Plan:
+    """The plan in a TOML file."""
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -47,7 +47,7 @@ def read_plan(path: Path, max_length: int) -> tuple[str, Plan]:
         ood = _graph(content["ood"], "ood", range(2, max_length + 1))
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
-    return name, Plan(groups=groups, train=train, ood=ood)
+    return Plan(name=name, groups=groups, train=train, ood=ood)
 
 
 def _groups(sizes: Any) -> dict[str, tuple[str, ...]]:

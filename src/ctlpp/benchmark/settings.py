@@ -93,7 +93,7 @@ class Settings:
 
 
 def make_task_from(settings: Settings, plan: Plan | None = None) -> Task:
-    """The task that the settings describe; `plan` replaces the variant's groups and graphs."""
+    """The task that the settings describe; a plan of one's own takes the place of the variant's."""
     variant = settings.variant
     if plan is None and variant in VARIANTS:
         assert settings.functions is not None
@@ -107,8 +107,9 @@ def make_task_from(settings: Settings, plan: Plan | None = None) -> Task:
             shared_symbols=settings.shared_symbols or 0,
             ood_max_length=settings.ood_max_length,
         )
-    elif plan is None:
-        variant, plan = read_plan(Path(variant), settings.max_length)
+    else:
+        plan = plan or read_plan(Path(variant), settings.max_length)
+        variant = plan.name
     n_functions = sum(map(len, plan.groups.values()))
     if settings.functions not in (None, n_functions):
         raise ValueError(

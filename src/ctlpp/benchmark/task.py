@@ -28,6 +28,7 @@ from ctlpp.benchmark.vocabulary import Order, Vocabulary
 
 Protocol = Literal["paper", "released"]
 PROTOCOLS: tuple[Protocol, ...] = ("paper", "released")
+STAGE_GROUPS = {"a1", "b1", "a2", "b2", "o"}
 ORDERS: tuple[Order, ...] = ("right-to-left", "left-to-right")
 
 
@@ -153,6 +154,13 @@ def check_task(task: Task) -> None:
     members = [name for names in task.groups.values() for name in names]
     if sorted(members) != sorted(task.functions):
         raise ValueError("every function must be in exactly one group")
+    for name in task.functions:
+        if not name.isidentifier() or name in task.symbols:
+            raise ValueError(f"{name!r} cannot name a function; use letters and digits, beginning with a letter")
+    if task.variant == "S" and set(task.groups) != STAGE_GROUPS:
+        raise ValueError(
+            f"variant S has the groups a1, b1, a2, b2 and o, not {', '.join(task.groups)}; use another name"
+        )
     for name, graph in (("train", task.train_graph), ("OOD", task.ood_graph)):
         check_graph(graph, name, task.groups, task.n_symbols)
         if not any(task.language_of(graph).count(length) for length in graph.lengths):

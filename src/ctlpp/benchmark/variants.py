@@ -13,7 +13,7 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -35,9 +35,10 @@ SHARED = {IN: "a1 b1", "a1": "o", "b1": "o", "o": "a1 b1 OUT"}
 class Plan:
     """What a variant prescribes: everything of a task but the functions' tables."""
 
-    groups: dict[str, tuple[str, ...]]  # group -> names of its functions
+    groups: Mapping[str, tuple[str, ...]]  # group -> names of its functions
     train: Graph
     ood: Graph
+    name: str = "own"
 
 
 def plan_variant(

@@ -1,0 +1,35 @@
+# Each target sets up .venv by itself; a second call is quick.
+PYTHON ?= python3
+BIN := .venv/bin
+SHELL := /bin/bash
+
+.PHONY: demo test check bench clean
+
+demo: .venv/user
+	$(BIN)/python examples/demo.py
+
+test: .venv/dev
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2
+
+check: .venv/dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+bench: .venv/user
+	$(BIN)/ctlpp bench data
+
+clean:
+	rm -rf .venv demo dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+.venv/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit("ctlpp needs Python 3.11 or newer" if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv .venv
+
+.venv/user: pyproject.toml constraints.txt | .venv/bin/python
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e .
+	touch $@
+
+.venv/dev: pyproject.toml constraints.txt | .venv/bin/python
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@ .venv/user
