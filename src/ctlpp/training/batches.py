@@ -80,7 +80,7 @@ class Batches:
             batches = []
             for length, taking_part in self._taking_part(round_, common).items():
                 orders = torch.stack([self._shuffled(taking_part, generator) for generator in own])  # (S, n · B)
-                orders = orders.to(self.device, non_blocking=True).unflatten(1, (-1, self.recipe.batch))
+                orders = orders.to(self.device, non_blocking=True).view(len(own), -1, self.recipe.batch)
                 batches += [(length, part if self.per_seed else part[0]) for part in orders.unbind(1)]
             plan += [batches[i] for i in torch.randperm(len(batches), generator=common).tolist()]
         return plan[: self.per_round]

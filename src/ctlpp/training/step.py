@@ -99,27 +99,45 @@ class Stepper:
 
     def regroup(self, group: int) -> None:
         """Take `group` seeds at a time from now on."""
-        self.group = group
-        self._groups = [slice(i, min(i + group, len(self.keys))) for i in range(0, len(self.keys), group)]
-        self._gradient = torch.zeros(min(group, len(self.keys)), self.crowd.weights.shape[1], device=self.crowd.device)
+        self.group = min(group, len(self.keys))
+        self._gradient = torch.zeros(self.group, self.crowd.weights.shape[1], device=self.crowd.device)
 
     def step(self, step: int, tokens: Tensor, targets: Tensor) -> None:
         """One update of every seed. tokens: (B, T) for all seeds or (S, B, T); targets: (B,) or (S, B)."""
         self.dials.turn(self.recipe, step)
         self.crowd.set_progress(self.recipe.progress(step))
         self.crowd.module.train()
-        for group in self._groups:
-            own = (tokens[group], targets[group]) if targets.ndim == 2 else (tokens, targets)
-            self._step(group, *own)
+        first = 0
+        while first < len(self.keys):
+            group = slice(first, first + self.group)
+            if self._step(group, *((tokens[group], targets[group]) if targets.ndim == 2 else (tokens, targets))):
+                first += self.group
+            else:
+                self._make_room()
 
-    def _step(self, group: slice, tokens: Tensor, targets: Tensor) -> None:
+    def _step(self, group: slice, tokens: Tensor, targets: Tensor) -> bool:
+        """One update of some seeds; False, and nothing done, if memory does not suffice."""
         before = {name: extra[group].clone() for name, extra in self.crowd.extras.items()}
-        losses, gradient = self.gradient(group, tokens, targets)
-        with torch.no_grad():
+        fits = True
+        try:
+            losses, gradient = self.gradient(group, tokens, targets)
             training = self.update(group, losses, gradient)
-            for name, old in before.items():
-                new = self.crowd.extras[name][group]
-                new.copy_(torch.where(training.view(-1, *[1] * (new.ndim - 1)), new, old))
+        except RuntimeError as error:
+            if not isinstance(error, torch.OutOfMemoryError) and "can't allocate memory" not in str(error):
+                raise
+            fits, training = False, torch.zeros_like(self.keys[group], dtype=torch.bool)
+        for name, old in before.items():
+            new = self.crowd.extras[name][group]
+            new.copy_(torch.where(training.view(-1, *[1] * (new.ndim - 1)), new, old))
+        return fits
+
+    def _make_room(self) -> None:
+        """Go on with half as many seeds at a time."""
+        if self.group == 1:
+            raise ValueError(f"out of memory on {self.crowd.device} even with one seed at a time: use a smaller batch")
+        self.regroup(-(-self.group // 2))
+        if self.crowd.device.type == "cuda":
+            torch.cuda.empty_cache()
 
     def gradient(self, group: slice, tokens: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         """Losses (S,) and gradients (S, P) of some seeds."""
@@ -154,6 +172,7 @@ class Stepper:
             losses.append(loss_of_one({name: tensor[i] for name, tensor in state.items()}, key, *batch))
         return torch.stack(losses)
 
+    @torch.no_grad()
     def update(self, group: slice, losses: Tensor, gradient: Tensor) -> Tensor:
         """Clip each seed's gradient and let Adam move its weights; returns which seeds still train, (S,) bool.
 

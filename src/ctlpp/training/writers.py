@@ -28,7 +28,7 @@ class TensorBoard:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError as error:
             raise ValueError("TensorBoard is not installed: pip install tensorboard") from error
-        self.writer: Any = SummaryWriter(str(folder))  # type: ignore[no-untyped-call]
+        self.writer: Any = SummaryWriter(str(folder))
 
     def on_step(self, stats: StepStats) -> None:
         """The training loss and the learning rate."""

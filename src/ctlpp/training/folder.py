@@ -1,0 +1,98 @@
+"""A run folder: `config.json`, `metrics.parquet`, `result.json`, `checkpoint/`, and a lock while a process trains."""
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ctlpp.training.checkpoint import FORMAT, make_folder, write_atomically
+
+_DECIDES = ("model", "options", "variant", "protocol", "vocab_size", "n_classes", "seeds", "parameters")
+_MAY_DIFFER = ("checkpoint_every", "checkpoint_minutes")  # settings of a recipe that leave the results alone
+_OURS = {"checkpoint", "config.json", "metrics.parquet", "result.json", ".lock"}
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold a run folder; a second process is refused. The system lets go when the process ends, however it ends."""
+    make_folder(folder)
+    handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT)
+    try:
+        with contextlib.suppress(ImportError):  # there is no fcntl on Windows
+            import fcntl
+
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                raise ValueError(f"{folder} is in use by another process: wait for it, or choose another") from error
+        yield
+    finally:
+        os.close(handle)
+
+
+def claim(folder: Path, config: dict[str, Any], resume: bool) -> dict[str, Any]:
+    """Start a run in a folder, or check that the run in it is the one to resume. Returns the folder's config."""
+    path = folder / "config.json"
+    if not path.exists():
+        strange = sorted(p.name for p in folder.iterdir() if p.name not in _OURS and p.suffix != ".part")
+        if strange:
+            raise ValueError(f"{folder} holds other files ({strange[0]}, …): choose an empty or a new folder")
+        write_json(path, config)
+        return config
+    if not resume:
+        raise ValueError(f"{folder} already holds a run: continue it with --resume, or choose another folder")
+    found = read_config(folder)
+    check_same(folder, found, config)
+    return found
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """The `config.json` of a run folder."""
+    try:
+        config = json.loads((folder / "config.json").read_text())
+    except FileNotFoundError as error:
+        raise ValueError(f"no run in {folder}: there is no config.json in it") from error
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{folder / 'config.json'} cannot be read: {str(error).splitlines()[0]}") from error
+    if not isinstance(config, dict) or config.get("format") != FORMAT:
+        version = config.get("versions", {}).get("ctlpp", "unknown") if isinstance(config, dict) else "unknown"
+        raise ValueError(f"{folder} was written by another version of ctlpp ({version}): train again in a new folder")
+    return config
+
+
+def check_same(folder: Path, found: dict[str, Any], wanted: dict[str, Any]) -> None:
+    """Refuse to continue a run with other settings than it began with."""
+    for key in _DECIDES:
+        if found.get(key) != wanted[key]:
+            raise _other(folder, key, found.get(key), wanted[key])
+    for key, value in wanted["recipe"].items():
+        if key not in _MAY_DIFFER and found["recipe"].get(key) != value:
+            raise _other(folder, key, found["recipe"].get(key), value)
+    for split, digest in wanted["data"].items():
+        if found["data"].get(split) != digest:
+            raise ValueError(
+                f"the data has changed since the run in {folder} began (split {split}):"
+                " resume with the data it began with, or choose another folder"
+            )
+    if set(found["data"]) != set(wanted["data"]):
+        raise _other(folder, "splits", sorted(found["data"]), sorted(wanted["data"]))
+
+
+def _other(folder: Path, key: str, found: object, wanted: object) -> ValueError:
+    return ValueError(
+        f"the run in {folder} has {key} {_text(found)}, not {_text(wanted)}:"
+        " resume with the same settings, or choose another folder"
+    )
+
+
+def _text(value: object) -> str:
+    text = json.dumps(value) if not isinstance(value, str) else value or "none"
+    return text if len(text) <= 60 else text[:57] + "…"
+
+
+def write_json(path: Path, value: object) -> None:
+    """A JSON file, put in its place in one move."""
+    write_atomically(path, json.dumps(value, indent=2, ensure_ascii=False).encode() + b"\n")

@@ -1,0 +1,96 @@
+"""What a user asks for, found and checked: the model, the data, the device."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+import torch
+
+from ctlpp.models.own import Factory, load
+from ctlpp.models.zoo import MODELS, PRESETS
+from ctlpp.training.batches import Split
+from ctlpp.training.metrics import TRAINING
+
+
+def find_model(model: str | Factory, preset: str, options: Mapping[str, Any]) -> tuple[str, Factory, dict[str, Any]]:
+    """Name, factory and all keyword arguments of a model; `options` override those of the preset."""
+    if preset not in PRESETS:
+        raise ValueError(f"unknown preset {preset!r}: choose from {', '.join(PRESETS)}")
+    if isinstance(model, str) and ":" not in model:
+        if model not in MODELS:
+            raise ValueError(f"unknown model {model!r}: choose from {', '.join(MODELS)}, or package.module:factory")
+        sizes = {**MODELS[model].sizes[preset], **options}
+        maker: Any = MODELS[model].factory
+        return model, lambda vocab_size, n_classes: maker(vocab_size, n_classes, **sizes), sizes
+    if isinstance(model, str):
+        own: Any = load(model)
+        name = model
+    elif callable(model):
+        own = model
+        name = f"{getattr(model, '__module__', '?')}:{getattr(model, '__qualname__', type(model).__name__)}"
+    else:
+        raise ValueError(f"model of type {type(model).__name__}: give a name, package.module:factory or a callable")
+    return name, lambda vocab_size, n_classes: own(vocab_size, n_classes, **options), dict(options)
+
+
+def find_device(name: str) -> torch.device:
+    """The device that `auto`, `cpu`, `cuda` or `cuda:1` means here."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if name != "cpu" and name.partition(":")[0] != "cuda":
+        raise ValueError(f"unknown device {name!r}: choose from auto, cpu, cuda")
+    if name != "cpu" and not torch.cuda.is_available():
+        raise ValueError(f"device {name!r}: PyTorch finds no CUDA GPU on this machine; use cpu")
+    return torch.device(name)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Data:
+    """Tensors of the splits a run uses, and where they come from."""
+
+    splits: dict[str, Split]  # "train" and those to evaluate
+    held_out: tuple[str, ...]  # the names of those to evaluate
+    vocab_size: int
+    n_classes: int
+    variant: str = ""
+    protocol: str = ""
+
+    def digests(self) -> dict[str, str]:
+        """The sha256 of every split's tensors."""
+        return {name: _digest(split) for name, split in self.splits.items()}
+
+
+def read_data(data: Any, splits: Sequence[str] | None = None) -> Data:
+    """The splits of a dataset, or of {name: {length: (tokens, targets)}}; iid and ood are to be evaluated, if there are such."""
+    task = None if isinstance(data, Mapping) else data.task
+    names = list(data) if task is None else list(data.splits)
+    usual = [name for name in ("iid", "ood") if name in names] or [name for name in names if name != "train"]
+    held_out = usual if splits is None else list(splits)
+    for name in ["train", *held_out]:
+        if name not in names:
+            raise ValueError(f"unknown split {name!r}: choose from {', '.join(names)}")
+        if name == TRAINING:
+            raise ValueError(f"a split cannot be called {name!r}: that is the name of the training loss")
+    tensors = {name: data[name] if task is None else data.tensors(name) for name in ["train", *held_out]}
+    pairs = [pair for split in tensors.values() for pair in split.values() if len(pair[1])]
+    if not any(len(targets) for _, targets in tensors["train"].values()):
+        raise ValueError("the split 'train' has no examples: there is nothing to train on")
+    return Data(
+        splits=tensors,
+        held_out=tuple(held_out),
+        vocab_size=task.vocabulary.size if task else 1 + max(int(tokens.max()) for tokens, _ in pairs),
+        n_classes=task.n_symbols if task else 1 + max(int(targets.max()) for _, targets in pairs),
+        variant=task.variant if task else "",
+        protocol=str(task.protocol) if task else "",
+    )
+
+
+def _digest(split: Split) -> str:
+    """The sha256 of a split's tensors."""
+    total = sha256()
+    for length in sorted(split):
+        total.update(str(length).encode())
+        for tensor in split[length]:
+            total.update(tensor.cpu().contiguous().numpy().tobytes())
+    return total.hexdigest()

@@ -1,0 +1,89 @@
+"""A finished (or saved) run: its crowd, its settings, its history, its results."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from ctlpp.training.batches import Split
+from ctlpp.training.crowd import Crowd
+from ctlpp.training.evaluate import Score, evaluate
+from ctlpp.training.metrics import TRAINING, Metrics
+
+
+@dataclass
+class Run:
+    """What `train` and `load_run` give back."""
+
+    config: dict[str, Any]  # as in config.json
+    crowd: Crowd  # trained; `crowd.member(seed)` is an ordinary module
+    metrics: Metrics  # all evaluations
+    diverged: dict[int, int]  # seed -> the step at which it was frozen
+    step: int  # steps done
+    seconds: float  # spent training, over all sittings
+    folder: Path | None = None
+
+    @staticmethod
+    def from_checkpoint(
+        config: dict[str, Any], crowd: Crowd, tensors: Mapping[str, Tensor], facts: dict[str, Any], folder: Path
+    ) -> "Run":
+        """Fill a fresh crowd with the weights of a checkpoint."""
+        fill(crowd, tensors)
+        crowd.set_progress(facts["step"] / config["recipe"]["steps"])
+        metrics = Metrics.from_tensors(strip(tensors, "metrics."), facts["splits"])
+        frozen = tensors["diverged"].tolist()
+        diverged = {seed: step for seed, step in zip(crowd.seeds, frozen, strict=True) if step >= 0}
+        return Run(config, crowd, metrics, diverged, facts["step"], facts["seconds"], folder)
+
+    def evaluate(self, splits: Mapping[str, Split]) -> list[Score]:
+        """Scores of all seeds on other data."""
+        return evaluate(self.crowd, splits, group=self.config["engine"]["seeds_at_a_time"])
+
+    def table(self) -> list[dict[str, Any]]:
+        """One row a seed: its number, its final accuracy on every split, the step it diverged at or None."""
+        rows = {seed: {"seed": seed, "diverged": self.diverged.get(seed)} for seed in self.crowd.seeds}
+        for score in self.metrics.at_end():
+            if score.length == 0 and score.split != TRAINING:
+                rows[score.seed][score.split] = score.accuracy  # type: ignore[assignment]
+        return list(rows.values())
+
+    def result(self) -> dict[str, Any]:
+        """As in result.json."""
+        seeds: dict[int, dict[str, Any]] = {
+            seed: {
+                "seed": seed,
+                "accuracy": {},
+                "loss": {},
+                "by_length": {},
+                "diverged": seed in self.diverged,
+                "diverged_at": self.diverged.get(seed),
+            }
+            for seed in self.crowd.seeds
+        }
+        for score in self.metrics.at_end():
+            of_seed = seeds[score.seed]
+            if score.split == TRAINING:
+                continue
+            if score.length == 0:
+                of_seed["accuracy"][score.split], of_seed["loss"][score.split] = score.accuracy, score.loss
+            else:
+                of_seed["by_length"].setdefault(score.split, {})[str(score.length)] = score.accuracy
+        about = {key: self.config[key] for key in ("model", "variant", "protocol", "parameters")}
+        spent = {"steps": self.step, "seconds": round(self.seconds, 3), "device": self.config["engine"]["device_name"]}
+        return about | spent | {"versions": self.config["versions"], "seeds": list(seeds.values())}
+
+
+def fill(crowd: Crowd, tensors: Mapping[str, Tensor]) -> None:
+    """Put the weights of a checkpoint into a crowd of the same seeds and module."""
+    if tensors["weights"].shape != crowd.weights.shape:
+        raise ValueError("the checkpoint is of another model: its weights have another shape")
+    crowd.weights.copy_(tensors["weights"])
+    for name, extra in strip(tensors, "extras.").items():
+        crowd.extras[name] = extra.to(crowd.device)
+
+
+def strip(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """Those whose name begins with `prefix`, without it."""
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
