@@ -62,7 +62,7 @@ class Data:
 
 
 def read_data(data: Any, splits: Sequence[str] | None = None) -> Data:
-    """The splits of a dataset, or of {name: {length: (tokens, targets)}}; iid and ood are to be evaluated, if there are such."""
+    """The splits of a dataset, or of {name: {length: (tokens, targets)}}; iid and ood are evaluated unless told."""
     task = None if isinstance(data, Mapping) else data.task
     names = list(data) if task is None else list(data.splits)
     usual = [name for name in ("iid", "ood") if name in names] or [name for name in names if name != "train"]

@@ -51,7 +51,9 @@ class Recipe:
         self._check("clip", _is_number(self.clip) and 0 <= self.clip < 1e6, "must be 0 (none) to a million")
         betas = isinstance(self.betas, tuple) and len(self.betas) == 2 and all(_is_number(b) for b in self.betas)
         self._check("betas", betas and all(0 <= b < 1 for b in self.betas), "must be two numbers from 0 to below 1")
-        self._check("checkpoint_minutes", _is_number(self.checkpoint_minutes) and self.checkpoint_minutes > 0, "> 0")
+        self._check(
+            "checkpoint_minutes", _is_number(self.checkpoint_minutes) and self.checkpoint_minutes > 0, "must be above 0"
+        )
         for name in ("settled_accuracy", "settled_change"):
             value = getattr(self, name)
             self._check(name, _is_number(value) and 0 <= value <= 1, "must be 0 to 1")

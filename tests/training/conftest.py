@@ -1,0 +1,67 @@
+"""A tiny task and a tiny model with dropout, for everything that needs no real one."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+Splits = dict[str, dict[int, tuple[Tensor, Tensor]]]
+
+
+class Tiny(nn.Module):
+    """Mean of embeddings, a hidden layer, two dropouts."""
+
+    def __init__(self, vocab_size: int, n_classes: int, width: int = 8, dropout: float = 0.3) -> None:
+        super().__init__()
+        self.embed, self.hidden = nn.Embedding(vocab_size, width), nn.Linear(width, width)
+        self.classify, self.dropout = nn.Linear(width, n_classes), nn.Dropout(dropout)
+
+    def forward(self, tokens: Tensor) -> Tensor:  # (B, T) -> (B, C)
+        h = self.dropout(self.embed(tokens)).mean(1)
+        logits: Tensor = self.classify(self.dropout(self.hidden(h).tanh()))
+        return logits
+
+
+def tiny_splits() -> Splits:
+    """Sequences whose class is the sum of their tokens modulo 4."""
+    drawn = torch.Generator().manual_seed(5)
+    splits: Splits = {}
+    for name, count in (("train", 40), ("iid", 12), ("ood", 12)):
+        tokens = {length: torch.randint(8, (count, length + 2), generator=drawn) for length in (1, 2, 3)}
+        splits[name] = {length: (x, x.sum(1) % 4) for length, x in tokens.items()}
+    return splits
+
+
+@pytest.fixture
+def tiny() -> Callable[[int, int], nn.Module]:
+    return Tiny
+
+
+@pytest.fixture
+def splits() -> Splits:
+    return tiny_splits()
+
+
+class Heard:
+    """An observer that remembers."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+        self.steps: list[int] = []
+        self.evaluated: list[int] = []
+        self.saved: list[int] = []
+
+    def on_note(self, line: str) -> None:
+        self.notes.append(line)
+
+    def on_evaluate(self, step: int, scores: object) -> None:
+        self.evaluated.append(step)
+
+    def on_checkpoint(self, step: int) -> None:
+        self.saved.append(step)
+
+
+@pytest.fixture
+def heard() -> Heard:
+    return Heard()

@@ -1,0 +1,160 @@
+import time
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+from torch.func import functional_call, stack_module_state, vmap
+
+from ctlpp.training.streams import Streams, mix, seed_keys, step_keys
+
+
+def keys_of(seeds: range, step: int = 0) -> Tensor:
+    return step_keys(seed_keys(seeds), torch.tensor(step))
+
+
+def splitmix(z: int) -> int:
+    """The finaliser in Python's unbounded integers."""
+    z &= 2**64 - 1
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB % 2**64
+    return z ^ (z >> 31)
+
+
+@given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=5))
+@settings(max_examples=50, deadline=None)
+def test_mixing_equals_the_same_arithmetic_on_unbounded_integers(numbers: list[int]) -> None:
+    mixed = mix(torch.tensor(numbers)).tolist()
+    assert [z % 2**64 for z in mixed] == [splitmix(z) for z in numbers]
+
+
+@pytest.mark.parametrize("p", [0.1, 0.5, 0.9])
+def test_dropout_drops_the_share_it_should_and_keeps_the_mean(p: float) -> None:
+    with Streams(keys_of(range(1))[0]):
+        out = F.dropout(torch.ones(400, 500), p)
+    share = (out == 0).float().mean().item()
+    assert abs(share - p) < 5 * (p * (1 - p) / out.numel()) ** 0.5 + 1e-5
+    assert sorted(set(out.flatten().tolist())) == pytest.approx([0, 1 / (1 - p)], rel=1e-4)
+
+
+def correlation(one: Tensor, other: Tensor) -> float:
+    both = torch.stack([one.flatten(), other.flatten()]).double()
+    return abs(torch.corrcoef(both)[0, 1].item())
+
+
+def test_masks_of_seeds_steps_calls_and_neighbours_are_independent() -> None:
+    def masks(key: Tensor) -> tuple[Tensor, Tensor]:
+        with Streams(key):
+            return F.dropout(torch.ones(100_000), 0.5), F.dropout(torch.ones(100_000), 0.5)
+
+    first, second = masks(keys_of(range(2))[0])
+    others = [second, masks(keys_of(range(2))[1])[0], masks(keys_of(range(1), step=1)[0])[0], first.roll(1)]
+    others += [first.roll(4), first.view(-1, 4).flip(1)]  # the four lanes of one word
+    limit = 5 / 100_000**0.5
+    assert all(correlation(first, other) < limit for other in others)
+
+
+def test_a_seed_draws_the_same_alone_and_in_a_crowd() -> None:
+    def draw(key: Tensor) -> tuple[Tensor, ...]:
+        x = torch.ones(5, 7)
+        with Streams(key):
+            return F.dropout(x, 0.3), torch.rand_like(x), torch.randn_like(x), torch.bernoulli(x / 2)
+
+    keys = keys_of(range(4))
+    crowd = vmap(draw, randomness="error")(keys)
+    for i, key in enumerate(keys.unbind()):
+        for together, alone in zip(crowd, draw(key), strict=True):
+            assert torch.equal(together[i], alone)
+
+
+def test_uniform_and_normal_numbers_have_their_moments() -> None:
+    x = torch.empty(200_000)
+    with Streams(keys_of(range(1))[0]):
+        u, n, b = torch.rand_like(x), torch.randn_like(x), torch.bernoulli(torch.full_like(x, 0.2))
+    assert u.min() > 0
+    assert u.max() <= 1
+    moments = [u.mean(), u.var(), n.mean(), n.var(), (n**4).mean()]
+    expected = [0.5, 1 / 12, 0, 1, 3]
+    assert [float(m) for m in moments] == pytest.approx(expected, rel=0.04, abs=0.01)
+    assert abs(b.mean() - 0.2) < 0.005
+
+
+def test_without_training_dropout_does_nothing() -> None:
+    x = torch.randn(10)
+    with Streams(keys_of(range(1))[0]) as streams:
+        assert F.dropout(x, 0.5, training=False) is x
+        assert nn.Dropout(0.5).eval()(x) is x
+    assert streams.position == 0
+
+
+def test_the_global_generator_is_left_alone() -> None:
+    before = torch.get_rng_state()
+    with Streams(keys_of(range(1))[0]):
+        F.dropout(torch.ones(10), 0.5)
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_a_library_transformer_layer_runs_vectorised_with_dropout_of_each_seed() -> None:
+    layers = [nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, dropout=0.3) for _ in range(3)]
+    weights, _ = stack_module_state(layers)
+    x, keys = torch.randn(4, 5, 8), keys_of(range(3))
+
+    def run(weights: dict[str, Tensor], key: Tensor) -> Tensor:
+        with Streams(key):
+            out: Tensor = functional_call(layers[0], weights, (x,))
+        return out
+
+    crowd = vmap(run, randomness="error")(weights, keys)
+    for i in range(3):
+        torch.testing.assert_close(crowd[i], run({n: w[i] for n, w in weights.items()}, keys[i]))
+    for layer in layers:
+        layer.eval()
+    with torch.no_grad():
+        torch.testing.assert_close(vmap(run)(weights, keys)[1], layers[1](x))
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention_written_out_equals_the_library_function(causal: bool) -> None:
+    q, k, v = torch.randn(3, 2, 4, 5, 6).unbind()
+    masks = [None] if causal else [None, torch.rand(5, 5) > 0.3, torch.randn(5, 5)]
+    for mask in masks:
+        if mask is not None and mask.dtype == torch.bool:
+            mask[:, 0] = True
+        expected = F.scaled_dot_product_attention(q, k, v, mask, is_causal=causal)
+        with Streams(keys_of(range(1))[0]):
+            torch.testing.assert_close(F.scaled_dot_product_attention(q, k, v, mask, is_causal=causal), expected)
+
+
+@pytest.mark.parametrize(
+    "draw", [lambda x: F.dropout2d(x), lambda x: F.gumbel_softmax(x), lambda x: torch.randn(3), lambda x: x.normal_()]
+)
+def test_other_random_functions_are_refused_in_one_line(draw: Callable[[Tensor], Tensor]) -> None:
+    with (
+        Streams(keys_of(range(1))[0]),
+        pytest.raises(ValueError, match=r"the model calls \w+, whose random numbers cannot be drawn per seed: use F\."),
+    ):
+        draw(torch.ones(2, 3, 4, 4))
+
+
+def test_a_mask_costs_no_more_than_that_of_the_library() -> None:
+    def fastest(run: Callable[[], object]) -> float:
+        times = []
+        for _ in range(7):
+            start = time.process_time()
+            run()
+            times.append(time.process_time() - start)
+        return min(times)
+
+    x = torch.ones(5, 128, 8, 64)
+
+    def crowd() -> Tensor:
+        def drop(x: Tensor, key: Tensor) -> Tensor:
+            with Streams(key):
+                return F.dropout(x, 0.1)
+
+        return vmap(drop, randomness="error")(x, keys_of(range(5)))
+
+    assert fastest(crowd) < fastest(lambda: [nn.Dropout(0.1)(row) for row in x])
