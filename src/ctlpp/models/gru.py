@@ -48,7 +48,9 @@ class GRU(nn.Module):
 
     def step(self, x: Tensor, h: Tensor) -> Tensor:
         """x: what the input adds to the gates, (B, 3D); h: (B, D)."""
-        u = self.U(h)  # (B, 3D)
-        r, z = (x + u)[..., : 2 * self.width].sigmoid().chunk(2, dim=-1)  # (B, D) each
-        candidate = (x[..., 2 * self.width :] + r * u[..., 2 * self.width :]).tanh()
+        sizes = [2 * self.width, self.width]
+        gates_x, candidate_x = x.split_with_sizes(sizes, dim=-1)
+        gates_h, candidate_h = self.U(h).split_with_sizes(sizes, dim=-1)
+        r, z = (gates_x + gates_h).sigmoid().chunk(2, dim=-1)  # (B, D) each
+        candidate = (candidate_x + r * candidate_h).tanh()
         return torch.lerp(candidate, h.to(z.dtype), z)  # (1 − z) · candidate + z · h

@@ -47,9 +47,9 @@ class LSTMCell(nn.Module):
 
     def step(self, x: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
         """x: what the input adds to the gates, (…, B, 4D); h, c: (…, B, D)."""
-        gates = x + h @ self.U
-        i, f, o = gates[..., : 3 * self.width].sigmoid().chunk(3, dim=-1)  # (…, B, D) each
-        c = f * c + i * gates[..., 3 * self.width :].tanh()
+        gates, candidate = (x + h @ self.U).split_with_sizes([3 * self.width, self.width], dim=-1)
+        i, f, o = gates.sigmoid().chunk(3, dim=-1)  # (…, B, D) each
+        c = f * c + i * candidate.tanh()
         return o * c.tanh(), c
 
 
