@@ -66,8 +66,8 @@ def test_the_bias_of_the_logits_changes_nothing() -> None:
 
 
 def test_sinusoids_are_those_of_the_formula() -> None:
-    table = sinusoids(torch.arange(-4, 5), 6)
-    torch.testing.assert_close(table.double(), torch.stack([waves_of(n, 6) for n in range(-4, 5)]))
+    table = sinusoids(torch.arange(-4.0, 5.0, dtype=torch.float64), 6)
+    torch.testing.assert_close(table, torch.stack([waves_of(n, 6) for n in range(-4, 5)]))
 
 
 def test_dropout_falls_on_keys_offsets_and_the_three_sums_of_a_layer(

@@ -1,4 +1,5 @@
 import inspect
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -94,6 +95,16 @@ def test_under_vmap_each_seed_drops_out_on_its_own(name: str) -> None:
     params = {key: p.detach().expand(3, *p.shape) for key, p in model.named_parameters()}  # three equal seeds
     logits = vmap(lambda p: functional_call(model, p, (tokens,)), randomness="different")(params)
     assert not torch.allclose(logits[0], logits[1])
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("name", MODELS)
+def test_whatever_a_model_makes_on_the_way_is_on_its_device(
+    name: str, training: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch, "autocast", lambda *_, **__: nullcontext())  # the device has none
+    model = build(name, 9, 4).train(training).to("meta")  # a device that does not mix with the CPU
+    assert model(torch.zeros(2, 5, dtype=torch.long, device="meta")).shape == (2, 4)
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -22,7 +22,9 @@ from ctlpp.models.activations import record
 
 def sinusoids(positions: Tensor, width: int) -> Tensor:
     """sin and cos of each position at `width / 2` wavelengths from 2π to 10,000 · 2π. (N,) -> (N, D)"""
-    rates = torch.arange(0, width, 2, device=positions.device).mul(-math.log(10_000) / width).exp()
+    rates = (
+        torch.arange(0, width, 2, device=positions.device, dtype=positions.dtype).mul(-math.log(10_000) / width).exp()
+    )
     angles = positions[:, None] * rates  # (N, D / 2)
     return torch.cat([angles.sin(), angles.cos()], dim=-1)
 
@@ -102,9 +104,10 @@ class Transformer(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:  # (B, T - 1) -> (B, C)
         h = self.embed(F.pad(tokens, (1, 0), value=self.start))  # (B, T, D)
-        at = torch.arange(h.shape[1], device=h.device)
-        waves = sinusoids(torch.cat([-at[1:].flip(0), at]), self.width).to(h.dtype)  # offsets 1 - T … T - 1
-        offset = at - at[:, None] + len(at) - 1  # (T, T)
+        T = h.shape[1]
+        at = torch.arange(T, device=h.device)
+        waves = sinusoids(torch.arange(1 - T, T, device=h.device, dtype=h.dtype), self.width)  # (2T - 1, D)
+        offset = at - at[:, None] + T - 1  # (T, T)
         for n in range(self.depth):
             h = record("state", self.layers[n % len(self.layers)](h, waves, offset))
         logits: Tensor = self.classify(record("readout", h[:, 0]))
