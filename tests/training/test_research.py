@@ -1,0 +1,198 @@
+"""Room for research: own losses, schedules, curricula, modules that cannot be vectorised."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ctlpp.training.evaluate import Score
+from ctlpp.training.metrics import Metrics
+from ctlpp.training.recipe import Recipe
+from ctlpp.training.run import train
+
+RECIPE = Recipe(steps=12, batch=10, lr=0.01, warmup=2, eval_every=0)
+
+
+class Annealed(nn.Module):
+    """Logits are divided by a temperature that falls from 3 to 1, with a smoothed loss."""
+
+    progress: Tensor
+
+    def __init__(self, vocab_size: int, n_classes: int) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(vocab_size, n_classes)
+        self.register_buffer("progress", torch.zeros(()))
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        logits: Tensor = self.embed(tokens).mean(1) / (3 - 2 * self.progress)
+        return logits
+
+    def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
+        return F.cross_entropy(logits, targets, label_smoothing=0.1)
+
+
+class Auxiliary(nn.Module):
+    """Predicts the length from its hidden state besides the class."""
+
+    def __init__(self, vocab_size: int, n_classes: int, weight: float = 0.5) -> None:
+        super().__init__()
+        self.embed, self.classify, self.count = nn.Embedding(vocab_size, 8), nn.Linear(8, n_classes), nn.Linear(8, 1)
+        self.weight = weight
+
+    def hidden(self, tokens: Tensor) -> Tensor:
+        state: Tensor = self.embed(tokens).sum(1)
+        return state
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        logits: Tensor = self.classify(self.hidden(tokens))
+        return logits
+
+    def training_loss(self, tokens: Tensor, targets: Tensor) -> Tensor:
+        guess = self.count(self.hidden(tokens))
+        error: Tensor = (guess - tokens.shape[1]).square().mean()
+        return F.cross_entropy(self(tokens), targets) + self.weight * error
+
+
+@pytest.mark.parametrize("factory", [Annealed, Auxiliary])
+def test_a_models_own_loss_and_schedule_work_in_a_crowd(factory: Any, splits: Any) -> None:
+    crowd, alone = (train(factory, splits, seeds=seeds, recipe=RECIPE) for seeds in ([0, 1, 2], [1]))
+    torch.testing.assert_close(crowd.crowd.weights[1], alone.crowd.weights[0], rtol=1e-4, atol=1e-6)
+
+
+def test_the_schedule_sees_the_progress_of_the_training(splits: Any) -> None:
+    run = train(Annealed, splits, seeds=[0, 1], recipe=RECIPE)
+    assert float(run.crowd.module.progress) == 1  # type: ignore[arg-type]
+    seen = []
+
+    class Watch(Annealed):
+        def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
+            if self.training:
+                seen.append(float(self.progress))
+            return super().loss(logits, targets)
+
+    train(Watch, splits, seeds=[0], recipe=RECIPE)
+    assert seen[-12:] == pytest.approx([step / 12 for step in range(12)])
+
+
+def test_an_own_loss_changes_what_is_learned_and_reported(splits: Any) -> None:
+    plain, smoothed = Annealed.loss, lambda self, logits, targets: 2 * F.cross_entropy(logits, targets)
+    first = train(Annealed, splits, seeds=[0], recipe=RECIPE)
+    Annealed.loss = smoothed  # type: ignore[method-assign]
+    try:
+        second = train(Annealed, splits, seeds=[0], recipe=RECIPE)
+    finally:
+        Annealed.loss = plain  # type: ignore[method-assign]
+    losses = [run.metrics.at_end()[0].loss for run in (first, second)]
+    assert losses[1] > 1.5 * losses[0]
+
+
+def test_a_run_may_use_a_curriculum(tiny: Any, splits: Any) -> None:
+    asked = []
+
+    def short_first(progress: float, length: int, tokens: Tensor) -> Tensor:
+        asked.append((progress, length))
+        return torch.full((len(tokens),), float(length <= 1 + 3 * progress))
+
+    run = train(tiny, splits, seeds=[0, 1], recipe=RECIPE, curriculum=short_first)
+    assert run.config["recipe"]["curriculum"].endswith("short_first")
+    assert (0.0, 1) in asked
+    assert not torch.equal(run.crowd.weights, train(tiny, splits, seeds=[0, 1], recipe=RECIPE).crowd.weights)
+
+
+class Library(nn.Module):
+    """nn.LSTM has no vectorised form."""
+
+    def __init__(self, vocab_size: int, n_classes: int, dropout: float = 0.2) -> None:
+        super().__init__()
+        self.embed, self.drop = nn.Embedding(vocab_size, 6), nn.Dropout(dropout)
+        self.lstm, self.classify = nn.LSTM(6, 5, batch_first=True), nn.Linear(5, n_classes)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        logits: Tensor = self.classify(self.lstm(self.drop(self.embed(tokens)))[0][:, -1])
+        return logits
+
+
+def test_a_module_that_cannot_be_vectorised_says_so_and_trains_one_after_the_other(splits: Any, heard: Any) -> None:
+    run = train(Library, splits, seeds=[0, 4], recipe=RECIPE, observers=[heard])
+    assert len(heard.notes) == 1
+    assert heard.notes[0].startswith("Library cannot be vectorised (")
+    assert heard.notes[0].endswith("): its seeds train one after the other")
+    assert "\n" not in heard.notes[0]
+    alone = train(Library, splits, seeds=[4], recipe=RECIPE, observers=[])
+    torch.testing.assert_close(run.crowd.weights[1], alone.crowd.weights[0])
+
+
+def test_a_module_that_uses_the_global_generator_is_refused(splits: Any) -> None:
+    class Noisy(Annealed):
+        def forward(self, tokens: Tensor) -> Tensor:
+            return super().forward(tokens) + torch.empty(4).cauchy_()
+
+    with pytest.raises(ValueError, match=r"^the model draws from the global random generator in forward"):
+        train(Noisy, splits, seeds=[0], recipe=RECIPE)
+
+
+def test_a_model_that_breaks_in_training_is_one_line(splits: Any) -> None:
+    class Broken(Annealed):
+        def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
+            raise RuntimeError("no\nway")
+
+    with pytest.raises(ValueError, match=r"^the model failed in a training step: RuntimeError: no$"):
+        train(Broken, splits, seeds=[0], recipe=RECIPE)
+
+
+def test_a_buffer_that_training_changes_becomes_each_seeds_own(splits: Any) -> None:
+    class Counting(Annealed):
+        total: Tensor
+
+        def __init__(self, vocab_size: int, n_classes: int) -> None:
+            super().__init__(vocab_size, n_classes)
+            self.register_buffer("total", torch.zeros(()))
+
+        def forward(self, tokens: Tensor) -> Tensor:
+            logits = super().forward(tokens)
+            if self.training:
+                self.total.add_(logits.detach().sum())
+            return logits
+
+    crowd, alone = (train(Counting, splits, seeds=seeds, recipe=RECIPE) for seeds in ([0, 1], [1]))
+    assert set(crowd.crowd.extras) == {"total"}
+    torch.testing.assert_close(crowd.crowd.extras["total"][1], alone.crowd.extras["total"][0])
+
+
+def test_a_seed_that_diverges_is_marked_in_the_results(splits: Any) -> None:
+    class Bursting(Annealed):
+        def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
+            return logits.sum() / 0 if self.training and bool(self.progress > 0.5) else super().loss(logits, targets)
+
+    run = train(Bursting, splits, seeds=[0, 2], recipe=RECIPE)
+    assert run.diverged == {0: 7, 2: 7}
+    assert [seed["diverged"] for seed in run.result()["seeds"]] == [True, True]
+    assert [seed["diverged_at"] for seed in run.result()["seeds"]] == [7, 7]
+    assert bool(run.crowd.weights.isfinite().all())
+
+
+def history(*accuracies: float) -> Metrics:
+    metrics = Metrics()
+    for step, accuracy in enumerate(accuracies):
+        metrics.add(step, [Score(0, "iid", 0, accuracy, 0.0), Score(1, "iid", 0, 1.0, 0.0)])
+    return metrics
+
+
+def test_a_crowd_is_settled_when_all_its_seeds_are_good_and_still() -> None:
+    recipe = replace(RECIPE, early_stop=2)
+    assert history(0.5, 0.995, 0.999, 1.0).settled(recipe, [])
+    assert not history(0.995, 1.0).settled(recipe, [])  # too few evaluations
+    assert not history(1.0, 1.0, 0.9, 0.9, 0.9).settled(recipe, [])  # still, but not good
+    assert not history(1.0, 0.993, 1.0).settled(recipe, [])  # good, but not still
+    assert history(0.1, 0.5, 0.1).settled(recipe, [0])  # frozen seeds do not count
+    assert not history(1.0, 1.0, 1.0, 1.0).settled(RECIPE, [])  # off unless asked for
+
+
+def test_a_settled_crowd_stops_early(tiny: Any, splits: Any, heard: Any) -> None:
+    recipe = replace(RECIPE, steps=50, eval_every=5, early_stop=2, settled_accuracy=0.0, settled_change=1.0)
+    run = train(tiny, splits, seeds=[0, 1], recipe=recipe, observers=[heard])
+    assert run.step == 15
+    assert heard.evaluated == [5, 10, 15]
