@@ -11,8 +11,6 @@ Example:
     torch.Size([1, 8])
 """
 
-import math
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, einsum, nn
@@ -22,9 +20,8 @@ from ctlpp.models.activations import record
 
 def sinusoids(positions: Tensor, width: int) -> Tensor:
     """sin and cos of each position at `width / 2` wavelengths from 2π to 10,000 · 2π. (N,) -> (N, D)"""
-    rates = (
-        torch.arange(0, width, 2, device=positions.device, dtype=positions.dtype).mul(-math.log(10_000) / width).exp()
-    )
+    even = torch.arange(0, width, 2, device=positions.device, dtype=positions.dtype)
+    rates = 10_000 ** (-even / width)
     angles = positions[:, None] * rates  # (N, D / 2)
     return torch.cat([angles.sin(), angles.cos()], dim=-1)
 
