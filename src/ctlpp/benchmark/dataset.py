@@ -6,7 +6,7 @@ Example:
     {'train': 200, 'iid': 20, 'ood': 20}
     >>> tokens, targets = dataset.tensors("train")[3]
     >>> tuple(tokens.shape)
-    (84, 5)
+    (111, 5)
 """
 
 from __future__ import annotations

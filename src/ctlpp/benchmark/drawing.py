@@ -2,6 +2,7 @@
 
 `uniform`: every set of examples is equally likely; drawing them is drawing distinct numbers.
 `sequential`: pick a path, then a function, each uniformly among what is allowed; an example already drawn is dropped.
+(After 16 walks an example, because nearly all are drawn or most are very unlikely, the rest is drawn uniformly.)
 The paths at a point are the groups that may follow, where groups after which the graph goes on alike count as one
 path: in S, a1 and b1 are two paths, while a2 and o, which both lead back to stage 1, are one pool of functions.
 
@@ -28,34 +29,48 @@ from ctlpp.benchmark.streams import Stream, Words
 Weighting = Literal["uniform", "sequential"]
 WEIGHTINGS: tuple[Weighting, ...] = ("uniform", "sequential")
 NOTHING: Integers = np.zeros(0, dtype=np.int64)
+PATIENCE = 16  # walks an example
 
 
 def draw(
     language: Language, length: int, n: int, weighting: Weighting, stream: Stream, taken: Integers = NOTHING
 ) -> Examples:
     """n distinct examples of this length, none of which has a number in `taken`."""
-    count = language.count(length)
-    assert n <= count - len(taken), "more examples asked for than there are"
-    if weighting == "sequential" and n < count:
+    free = language.count(length) - len(taken)
+    assert n <= free, "more examples asked for than there are"
+    if weighting == "sequential" and n < free:
         return _draw_walks(language, length, n, stream, taken)
+    return language.unrank(length, _draw_numbers(language.count(length), n, stream, taken))
+
+
+def _draw_numbers(count: int, n: int, stream: Stream, taken: Integers) -> Integers:
+    """n distinct numbers below `count`, none of them taken."""
     if len(taken) == 0:
-        return language.unrank(length, stream.distinct_below(count, n))
+        return stream.distinct_below(count, n)
+    if 3 * (n + len(taken)) > count:  # crowded: list the free numbers
+        free = np.flatnonzero(~member(np.arange(count), taken))
+        return np.asarray(free[stream.distinct_below(len(free), n)])
     chosen = taken[:0]
     while len(chosen) < n:
         fresh = stream.below(count, n - len(chosen) + n // 16 + 16)
         fresh = first_occurrences(np.concatenate([chosen, fresh]))
         chosen = fresh[~member(fresh, taken)][:n]
-    return language.unrank(length, chosen)
+    return chosen
 
 
 def _draw_walks(language: Language, length: int, n: int, stream: Stream, taken: Integers) -> Examples:
-    walks = Walks(language, length)
-    chosen = walks.draw(0, stream)
-    while len(chosen) < n:
-        chosen = join([chosen, walks.draw(n - len(chosen) + n // 16 + 16, stream)])
+    walks, chosen, walked = Walks(language, length), language.empty(length), 0
+    while len(chosen) < n and walked <= PATIENCE * n:
+        more = n - len(chosen) + n // 16 + 1000
+        walked += more
+        chosen = join([chosen, walks.draw(more, stream)])
         numbers = language.rank(chosen)
         chosen = chosen[first_positions(numbers) & ~member(numbers, taken)][:n]
-    return chosen
+    if len(chosen) == n:
+        return chosen
+    taken = np.concatenate([taken, language.rank(chosen)])
+    rest = _draw_numbers(language.count(length), n - len(chosen), stream, taken)
+    return join([chosen, language.unrank(length, rest)])
 
 
 class Walks:

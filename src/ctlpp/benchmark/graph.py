@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 IN, OUT = "IN", "OUT"
 Edge = tuple[str, str]
+LONGEST = 128  # functions in an example
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,8 +77,8 @@ def check_graph(graph: Graph, name: str, groups: Mapping[str, tuple[str, ...]], 
             )
         if group not in leaving:
             raise ValueError(f"{name} graph: group {group} is a dead end; add an edge from it toward OUT")
-    if not graph.lengths or min(graph.lengths) < 1:
-        raise ValueError(f"{name} graph: lengths must be 1 or more, not {list(graph.lengths)}")
+    if not graph.lengths or not 1 <= min(graph.lengths) <= max(graph.lengths) <= LONGEST:
+        raise ValueError(f"{name} graph: lengths must be 1 to {LONGEST}, not {list(graph.lengths)}")
     for restriction in graph.restrictions:
         _check_restriction(restriction, graph, name, groups, n_symbols)
 

@@ -146,8 +146,9 @@ class Language:
         return examples
 
     def _starts(self, length: int) -> Integers:
-        """How many examples have a smaller start symbol, for each start symbol."""
-        return _compact(_before(self.ways(length)[: self.n_symbols]))
+        """How many examples have a smaller start symbol, for each start symbol; as int64 if every number fits."""
+        ways = self.ways(length)[: self.n_symbols]
+        return np.asarray(_before(ways).astype(np.int64 if ways.sum() <= LARGEST else object))
 
     def _step_table(self, left: int) -> Step:
         return Step(self.behind(left), self.n_functions)

@@ -26,7 +26,7 @@ from typing import Any
 
 from ctlpp.benchmark.functions import function_names
 from ctlpp.benchmark.graph import IN, OUT, Graph, Restriction
-from ctlpp.benchmark.variants import Plan
+from ctlpp.benchmark.variants import VARIANTS, Plan
 
 MOST_FUNCTIONS = 10_000
 
@@ -35,13 +35,15 @@ def read_plan(path: Path, max_length: int) -> Plan:
     """The plan in a TOML file."""
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise ValueError(f"{path}: not a readable TOML file: {error}") from error
     try:
         _only(content, "the file", ("name", "groups", "train", "ood"), required=("groups", "train", "ood"))
         name = content.get("name", path.stem)
         if not isinstance(name, str) or not name.strip() or not name.isprintable():
             raise ValueError(f"name: must be a printable text, not {name!r}")
+        if name in VARIANTS:
+            raise ValueError(f"name: {name} is a variant of the paper; give your graph a name of its own")
         groups = _groups(content["groups"])
         train = _graph(content["train"], "train", range(1, max_length + 1))
         ood = _graph(content["ood"], "ood", range(2, max_length + 1))

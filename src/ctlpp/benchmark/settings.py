@@ -16,10 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from ctlpp.benchmark.drawing import WEIGHTINGS, Weighting
+from ctlpp.benchmark.graph import LONGEST
 from ctlpp.benchmark.own_graph import MOST_FUNCTIONS, read_plan
 from ctlpp.benchmark.task import ORDERS, PROTOCOLS, Protocol, Task, make_task
 from ctlpp.benchmark.variants import VARIANTS, Plan, plan_variant
 from ctlpp.benchmark.vocabulary import Order
+
+MOST_PAIRS = 50_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,22 +62,23 @@ class Settings:
     def _check(self) -> None:
         for option, low, high in (
             ("symbols", 2, 1000),
-            ("functions", 2 if self.variant in ("A", "R") else 1, MOST_FUNCTIONS),
+            ("functions", {"A": 2, "R": 2, "S": 5}.get(self.variant, 1), MOST_FUNCTIONS),
             ("max_length", 2, 64),
+            ("ood_max_length", 3, LONGEST),
             ("train", 1, 10**9),
             ("iid", 0, 10**9),
             ("ood", 0, 10**9),
             ("seed", 0, 2**63 - 1),
         ):
             value = getattr(self, option)
-            if value is not None and not low <= value <= high:
-                raise ValueError(f"{option} {value}: use {low} to {high}")
+            if value is not None and not (isinstance(value, int) and low <= value <= high):
+                raise ValueError(f"{option} {value!r}: use {low} to {high}")
         if self.functions is not None and self.functions > (most := math.factorial(min(self.symbols, 20))):
             raise ValueError(
                 f"functions {self.functions}: only {most} different bijections of {self.symbols} symbols exist"
             )
-        if not 0 < self.fill <= 1:
-            raise ValueError(f"fill {self.fill}: use a share above 0 and up to 1")
+        if not (isinstance(self.fill, float | int) and 0 < self.fill <= 1):
+            raise ValueError(f"fill {self.fill!r}: use a share above 0 and up to 1")
         for option, value, choices in (
             ("protocol", self.protocol, PROTOCOLS),
             ("order", self.order, ORDERS),
@@ -118,6 +122,11 @@ def make_task_from(settings: Settings, plan: Plan | None = None) -> Task:
     if n_functions > (most := math.factorial(min(settings.symbols, 20))):
         raise ValueError(
             f"{n_functions} functions: only {most} different bijections of {settings.symbols} symbols exist"
+        )
+    if (pairs := n_functions**2 * settings.symbols) > MOST_PAIRS:
+        raise ValueError(
+            f"{n_functions} functions on {settings.symbols} symbols make {pairs:,} pairs, and the split `pairs` holds "
+            f"them all; use fewer, for at most {MOST_PAIRS:,}"
         )
     return make_task(
         plan,

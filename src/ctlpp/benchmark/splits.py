@@ -50,7 +50,7 @@ def _draw_train_paper(task: Task, settings: Settings) -> tuple[Split, Split]:
     singles = room.pop(1, 0)
     if settings.train < singles:
         raise ValueError(f"train {settings.train}: at least {singles} are needed, all single applications belong to it")
-    iid_sizes = balance(settings.iid, _iid_room(settings, room))
+    iid_sizes = balance(settings.iid, _iid_room(settings.iid, settings.train - singles, room))
     train_sizes = balance(settings.train - singles, {n: room[n] - iid_sizes[n] for n in room})
     train: dict[int, Examples] = {1: language.all(1)} if singles else {}
     iid = {}
@@ -62,9 +62,9 @@ def _draw_train_paper(task: Task, settings: Settings) -> tuple[Split, Split]:
     return _nonempty(train), _nonempty(iid)
 
 
-def _iid_room(settings: Settings, room: Sizes) -> Sizes:
+def _iid_room(iid: int, train: int, room: Sizes) -> Sizes:
     """iid takes at most a tenth of a length, or its share if that is more: scarce short examples stay in train."""
-    share = max(Fraction(1, 10), Fraction(settings.iid, settings.iid + settings.train))
+    share = max(Fraction(1, 10), Fraction(iid, max(1, iid + train)))
     return {n: math.ceil(share * size) for n, size in room.items()}
 
 

@@ -10,6 +10,7 @@ Example:
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,10 +21,10 @@ from numpy.typing import NDArray
 
 from ctlpp.benchmark.examples import Examples, smallest_integer
 from ctlpp.benchmark.functions import random_bijections, symbol_names
-from ctlpp.benchmark.graph import Graph, check_graph, complete_graph
+from ctlpp.benchmark.graph import IN, OUT, Graph, check_graph, complete_graph
 from ctlpp.benchmark.language import Language
 from ctlpp.benchmark.streams import Stream
-from ctlpp.benchmark.variants import Plan, shared_path, unseen_symbols
+from ctlpp.benchmark.variants import Plan, check_plan, shared_path, unseen_symbols
 from ctlpp.benchmark.vocabulary import Order, Vocabulary
 
 Protocol = Literal["paper", "released"]
@@ -146,6 +147,7 @@ def make_task(
 
 def check_task(task: Task) -> None:
     """Raise ValueError for the first thing in the task that cannot be."""
+    _check_names(task)
     for name, outputs in task.functions.items():
         if sorted(outputs) != list(range(task.n_symbols)):
             raise ValueError(f"function {name} is no bijection of the {task.n_symbols} symbols: {list(outputs)}")
@@ -168,7 +170,23 @@ def check_task(task: Task) -> None:
     used = task.train_graph.groups() | task.ood_graph.groups()
     if unused := [group for group in task.groups if group not in used]:
         raise ValueError(f"group {unused[0]} has no edge in either graph; add one or drop the group")
+    plan = Plan(groups=dict(task.groups), train=task.train_graph, ood=task.ood_graph)
+    check_plan(plan, task.variant, task.n_symbols, task.shared_functions, task.shared_symbols)
     _check_disjoint(task)
+
+
+def _check_names(task: Task) -> None:
+    tokens = task.vocabulary.tokens
+    if task.n_symbols < 2 or task.n_functions < 1:
+        raise ValueError("a task needs at least two symbols and a function")
+    for token in tokens[:-1]:
+        if not token or not token.isprintable() or set(token) & set(' "\\'):
+            raise ValueError(f"{token!r} cannot be a token; use printable characters but no space, quote or backslash")
+    if repeated := [token for token, n in Counter(tokens).items() if n > 1]:
+        raise ValueError(f"{repeated[0]!r} is the name of two tokens; all must differ")
+    for group in task.groups:
+        if group in (IN, OUT) or not group.isidentifier():
+            raise ValueError(f"{group!r} cannot name a group; use letters and digits, but not IN or OUT")
 
 
 def _check_disjoint(task: Task) -> None:

@@ -24,11 +24,13 @@ from ctlpp.benchmark.streams import Stream
 VARIANTS = ("CTL", "A", "R", "S")
 FURTHER = 4  # CTL tests on compositions of up to so many functions more than in training
 
+ANY = {IN: "f", "f": "f OUT"}
 ALTERNATE = {IN: "a b", "a": "b OUT", "b": "a OUT"}
 REPEAT = {IN: "a b", "a": "a OUT", "b": "b OUT"}
 STAGES = {IN: "a1 b1", "a1": "a2 o", "b1": "b2 o", "a2": "a1 b1 OUT", "b2": "a1 b1 OUT", "o": "a1 b1 OUT"}
 SWAPPED = {IN: "a1 b1", "a1": "b2", "b1": "a2", "a2": "a1 b1 OUT", "b2": "a1 b1 OUT"}
 SHARED = {IN: "a1 b1", "a1": "o", "b1": "o", "o": "a1 b1 OUT"}
+EDGES = {"CTL": (ANY, ANY), "A": (ALTERNATE, REPEAT), "R": (REPEAT, ALTERNATE), "S": (STAGES, SWAPPED)}  # train, ood
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,17 +57,16 @@ def plan_variant(
     """The groups and graphs of one of the paper's variants."""
     names = function_names(n_functions)
     lengths, longer = range(1, max_length + 1), range(2, max_length + 1)
+    seen, unseen = EDGES[variant]
     if variant == "CTL":
         furthest = ood_max_length or max_length + FURTHER
         if furthest <= max_length:
             raise ValueError(
                 f"ood_max_length {furthest} must be above max_length {max_length}: CTL tests on longer compositions"
             )
-        after = {IN: "f", "f": "f OUT"}
-        train, ood = Graph.of(after, lengths=lengths), Graph.of(after, lengths=range(max_length + 1, furthest + 1))
+        train, ood = Graph.of(seen, lengths=lengths), Graph.of(unseen, lengths=range(max_length + 1, furthest + 1))
         return Plan(groups={"f": names}, train=train, ood=ood)
     if variant in ("A", "R"):
-        seen, unseen = (ALTERNATE, REPEAT) if variant == "A" else (REPEAT, ALTERNATE)
         return Plan(
             groups=deal(names, ("a", "b")), train=Graph.of(seen, lengths=lengths), ood=Graph.of(unseen, lengths=longer)
         )
@@ -74,8 +75,8 @@ def plan_variant(
     groups = deal(names[shared_functions:], ("a1", "b1", "a2", "b2")) | {"o": names[:shared_functions]}
     restrictions = share_symbols(groups["o"], n_symbols, shared_symbols, Stream(seed, "restrictions"))
     even = range(2, max_length + 1, 2)
-    train = Graph.of(STAGES, lengths=even, restrictions=restrictions)
-    return Plan(groups=groups, train=train, ood=Graph.of(SWAPPED, lengths=even))
+    train = Graph.of(seen, lengths=even, restrictions=restrictions)
+    return Plan(groups=groups, train=train, ood=Graph.of(unseen, lengths=even))
 
 
 def deal(names: Sequence[str], groups: Sequence[str]) -> dict[str, tuple[str, ...]]:
@@ -122,6 +123,31 @@ def unseen_symbols(plan_train: Graph, n_symbols: int) -> Graph:
         for r in plan_train.restrictions
     ]
     return Graph.of(SHARED, lengths=plan_train.lengths, restrictions=excluded)
+
+
+def check_plan(
+    plan: Plan, variant: str, n_symbols: int, shared_functions: int | None, shared_symbols: int | None
+) -> None:
+    """Raise ValueError if the plan goes by the name of a variant of the paper, but is not that variant."""
+    if variant not in EDGES:
+        return
+    for name, graph, after in zip(("train", "OOD"), (plan.train, plan.ood), EDGES[variant], strict=True):
+        if set(graph.edges) != set(Graph.of(after, lengths=[]).edges):
+            raise ValueError(f"the {name} graph does not have the edges of variant {variant}")
+    sets = {(rule.source, rule.function): set(rule.symbols) for rule in plan.train.restrictions}
+    shared = plan.groups["o"] if variant == "S" else ()
+    if len(shared) != (shared_functions or 0):
+        raise ValueError(f"shared_functions is {shared_functions}, but there are {len(shared)} shared functions")
+    n_rules = len(plan.train.restrictions) + len(plan.ood.restrictions)
+    if n_rules != 2 * len(shared) or set(sets) != {(path, f) for path in ("a1", "b1") for f in shared}:
+        raise ValueError(f"variant {variant} restricts each shared function once after a1 and once after b1, no others")
+    for f in shared:
+        if len(sets["a1", f] & sets["b1", f]) != shared_symbols or len(sets["a1", f] | sets["b1", f]) != n_symbols:
+            raise ValueError(
+                f"the restrictions of {f} must share {shared_symbols} symbols and have all {n_symbols} together"
+            )
+    if shared and set.union(*(sets["a1", f] & sets["b1", f] for f in shared)) != set(range(n_symbols)):
+        raise ValueError("the symbols that the shared functions receive from both paths must be all symbols together")
 
 
 def _check_staged(
