@@ -1,0 +1,219 @@
+"""Counting, membership and numbering, against an enumeration of everything and against a recursion."""
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from itertools import pairwise, product
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from ctlpp.benchmark.examples import Examples
+from ctlpp.benchmark.graph import IN, OUT, Graph, Restriction
+from ctlpp.benchmark.language import Language
+from ctlpp.benchmark.streams import Stream
+from ctlpp.benchmark.variants import plan_variant
+
+thorough = settings(max_examples=200, deadline=None)
+Walk = tuple[int, tuple[int, ...]]  # the start symbol and the functions, first one first
+
+
+def language_of(graph: Graph, table: NDArray[Any], groups: Mapping[str, list[int]]) -> Language:
+    return Language(graph, table=table, groups=groups, names=[f"f{i}" for i in range(len(table))])
+
+
+def may_follow(language: Language, source: str, function: int, symbol: int) -> bool:
+    """One step, read off the graph's own words."""
+    home = next(group for group, node in language.nodes.items() if node == language.group_of[function])
+    rules = [r for r in language.graph.restrictions if (r.source, r.function) == (source, f"f{function}")]
+    return (source, home) in language.graph.edges and all(symbol in rule.symbols for rule in rules)
+
+
+def is_example(language: Language, start: int, functions: tuple[int, ...]) -> bool:
+    """Membership, one function after the other."""
+    names = list(language.nodes)
+    group, symbol = IN, start
+    for function in functions:
+        if not may_follow(language, group, function, symbol):
+            return False
+        group, symbol = names[language.group_of[function]], language.table[function, symbol]
+    return (group, OUT) in language.graph.edges and len(functions) in language.graph.lengths
+
+
+def everything(language: Language, length: int) -> Iterator[Walk]:
+    """Every start symbol with every sequence of functions, whether the graph allows it or not, in dictionary order."""
+    yield from product(range(language.n_symbols), product(range(language.n_functions), repeat=length))
+
+
+def count_by_recursion(language: Language, length: int) -> int:
+    """How many examples there are, in Python integers, one node at a time."""
+    names = list(language.nodes)
+
+    @cache
+    def ways(group: str, symbol: int, left: int) -> int:
+        if left == 0:
+            return int((group, OUT) in language.graph.edges)
+        followers = [f for f in range(language.n_functions) if may_follow(language, group, f, symbol)]
+        return sum(ways(names[language.group_of[f]], int(language.table[f, symbol]), left - 1) for f in followers)
+
+    return sum(ways(IN, symbol, length) for symbol in range(language.n_symbols))
+
+
+def as_walks(examples: Examples) -> list[Walk]:
+    return list(zip(examples.starts.tolist(), map(tuple, examples.functions.tolist()), strict=True))
+
+
+def as_examples(walks: list[Walk], length: int) -> Examples:
+    functions = np.array([functions for _, functions in walks], dtype=np.int64).reshape(len(walks), length)
+    return Examples(starts=np.array([start for start, _ in walks], dtype=np.int64), functions=functions)
+
+
+@st.composite
+def languages(draw: st.DrawFn) -> Language:
+    """2 or 3 symbols, 2 to 5 functions in up to 3 groups, any edges, any restrictions: dead ends included."""
+    n_symbols, n_functions = draw(st.integers(2, 3)), draw(st.integers(2, 5))
+    table = np.array([draw(st.permutations(range(n_symbols))) for _ in range(n_functions)])
+    homes = draw(st.lists(st.sampled_from("xyz"), min_size=n_functions, max_size=n_functions))
+    groups = {group: [f for f in range(n_functions) if homes[f] == group] for group in sorted(set(homes))}
+    possible = [*product((IN, *groups), groups), *product(groups, [OUT])]
+    edges = [edge for edge in possible if draw(st.integers(0, 3))]  # three of four
+    rule = st.builds(
+        Restriction,
+        source=st.sampled_from([IN, *groups]),
+        function=st.sampled_from([f"f{i}" for i in range(n_functions)]),
+        symbols=st.sets(st.integers(0, n_symbols - 1)).map(lambda symbols: tuple(sorted(symbols))),
+    )
+    rules = draw(st.lists(rule, max_size=4))
+    lengths = draw(st.sets(st.integers(1, 4), min_size=1))
+    return language_of(Graph(edges=tuple(edges), lengths=tuple(lengths), restrictions=tuple(rules)), table, groups)
+
+
+@thorough
+@given(languages(), st.integers(1, 4))
+def test_the_numbers_from_0_are_the_allowed_examples_in_dictionary_order(language: Language, length: int) -> None:
+    expected = [walk for walk in everything(language, length) if is_example(language, *walk)]
+    assert (
+        language.count(length)
+        == len(expected)
+        == count_by_recursion(language, length) * (length in language.graph.lengths)
+    )
+    assert as_walks(language.all(length)) == expected
+    assert language.rank(as_examples(expected, length)).tolist() == list(range(len(expected)))
+
+
+@thorough
+@given(languages(), st.integers(1, 4))
+def test_membership_equals_a_step_by_step_reading_of_the_graph(language: Language, length: int) -> None:
+    walks = list(everything(language, length))
+    expected = [is_example(language, *walk) for walk in walks]
+    assert language.contains(as_examples(walks, length)).tolist() == expected
+
+
+@thorough
+@given(languages(), st.integers(1, 4), st.data())
+def test_any_choice_of_numbers_in_any_order_comes_back_from_its_examples(
+    language: Language, length: int, data: st.DataObject
+) -> None:
+    if count := language.count(length):
+        numbers = data.draw(st.lists(st.integers(0, count - 1)))
+        examples = language.unrank(length, np.array(numbers, dtype=np.int64))
+        assert language.rank(examples).tolist() == numbers
+        assert language.contains(examples).all()
+
+
+@thorough
+@given(languages(), st.integers(1, 4))
+def test_successions_are_judged_wherever_an_example_begins_or_ends(language: Language, length: int) -> None:
+    names = list(language.nodes)
+    walks = list(everything(language, length))
+
+    def successions_allowed(symbol: int, functions: tuple[int, ...]) -> bool:
+        for before, after in pairwise(functions):
+            symbol = language.table[before, symbol]
+            if not may_follow(language, names[language.group_of[before]], after, symbol):
+                return False
+        return True
+
+    expected = [successions_allowed(*walk) for walk in walks]
+    assert language.allows_successions(as_examples(walks, length)).tolist() == expected
+
+
+def random_table(n_functions: int, n_symbols: int) -> NDArray[np.int64]:
+    return np.array([Stream(f, "test").permutation(n_symbols) for f in range(n_functions)])
+
+
+def free(n_functions: int, length: int) -> tuple[Language, int]:
+    graph = Graph.of({IN: "f", "f": "f OUT"}, lengths=[length])
+    language = language_of(graph, random_table(n_functions, 8), {"f": list(range(n_functions))})
+    return language, 8 * n_functions**length
+
+
+def alternating(n_functions: int, length: int) -> tuple[Language, int]:
+    graph = Graph.of({IN: "a b", "a": "b OUT", "b": "a OUT"}, lengths=[length])
+    half = n_functions // 2
+    groups = {"a": list(range(half)), "b": list(range(half, n_functions))}
+    return language_of(graph, random_table(n_functions, 8), groups), 2 * 8 * half**length
+
+
+def staged(n_functions: int, length: int) -> tuple[Language, int]:
+    plan = plan_variant("S", n_symbols=8, n_functions=n_functions, max_length=length, seed=3)
+    names = {name: i for i, name in enumerate(sorted(name for members in plan.groups.values() for name in members))}
+    rules = [
+        Restriction(source=r.source, function=f"f{names[r.function]}", symbols=r.symbols)
+        for r in plan.train.restrictions
+    ]
+    graph = Graph(edges=plan.train.edges, lengths=plan.train.lengths, restrictions=tuple(rules))
+    groups = {group: [names[name] for name in members] for group, members in plan.groups.items()}
+    language = language_of(graph, random_table(n_functions, 8), groups)
+    return language, count_by_recursion(language, length)
+
+
+def lopsided() -> tuple[Language, int]:
+    """The number of examples behind a choice differs from choice to choice."""
+    graph = Graph.of({IN: "w c", "w": "w OUT", "x": "w", "c": "x c OUT"}, lengths=[31])
+    groups = {"w": list(range(4)), "x": list(range(4, 20)), "c": [20]}
+    language = language_of(graph, np.zeros((21, 1), dtype=np.int64), groups)
+    return language, count_by_recursion(language, 31)
+
+
+BIG = {
+    "any of 60 functions, 12 long": free(60, 12),
+    "60 functions in turn, 12 long": alternating(60, 12),
+    "60 functions in stages, 12 long": staged(60, 12),
+    "just below 2**62": free(15, 15),
+    "exactly 2**63": free(32, 12),
+    "2**63 and a bit, lopsided": lopsided(),
+    "hundreds of bits": free(60, 64),
+}
+
+
+@pytest.mark.parametrize("name", BIG)
+def test_numbers_beyond_64_bits_are_exact(name: str) -> None:
+    language, count = BIG[name]
+    length = max(language.graph.lengths)
+    assert language.count(length) == count
+    numbers = sorted({0, 1, count // 2, count - 2, count - 1, *Stream(0, name).below(count, 300).tolist()})
+    examples = language.unrank(length, np.array(numbers, dtype=object))
+    assert language.contains(examples).all()
+    assert language.rank(examples).tolist() == numbers
+    walks = as_walks(examples)
+    assert walks == sorted(walks), "numbers are in dictionary order"
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 60**12 * 8 - 1))
+def test_the_digits_of_a_number_are_the_functions_where_everything_may_follow_everything(number: int) -> None:
+    language, _ = BIG["any of 60 functions, 12 long"]
+    start, rest = divmod(number, 60**12)
+    digits = [rest // 60**i % 60 for i in range(11, -1, -1)]
+    example = language.unrank(12, np.array([number], dtype=object))
+    assert as_walks(example) == [(start, tuple(digits))]
+
+
+def test_the_whole_of_a_long_list_is_handled_in_parts_without_a_seam() -> None:
+    language, count = free(8, 5)
+    assert count > 1 << 17
+    assert (language.rank(language.all(5)) == np.arange(count)).all()
