@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import typer
 
-app = typer.Typer(no_args_is_help=True, help="Speed on this machine, side by side with a reference, as a table.")
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.callback()
 def about() -> None:
-    """Speed on this machine, side by side with a reference, as a table."""
+    """Speed on this machine, side by side with a reference, as a table.
+
+    `ctlpp bench data`
+    """
 
 
 @app.command()

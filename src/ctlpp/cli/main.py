@@ -5,6 +5,7 @@ Exit codes: 0 done, 1 a failure of ours or of the machine, 2 the user's mistake,
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 from pathlib import Path
@@ -43,10 +44,17 @@ app.add_typer(bench.app, name="bench")
 
 def main() -> None:
     """Run a command. The user's mistake is one line on stderr; a bug of ours keeps its traceback."""
+    command = typer.main.get_command(app)
     try:
-        code = app(standalone_mode=False)
-    except (KeyboardInterrupt, typer.Abort):
-        fail("interrupted", code=130)
+        with command.make_context("ctlpp", sys.argv[1:]) as context:
+            command.invoke(context)
+    except typer.Exit as done:
+        sys.exit(done.exit_code)
+    except (KeyboardInterrupt, typer.Abort) as stop:
+        fail(str(stop) or "interrupted", code=130)
+    except BrokenPipeError:  # whoever read our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
     except ValueError as error:
         if not raised_by_us(error):
             raise
@@ -54,8 +62,10 @@ def main() -> None:
     except Exception as error:
         if not hasattr(error, "format_message"):  # not one of typer's own complaints about the arguments
             raise
-        fail(error.format_message())
-    sys.exit(code if isinstance(code, int) else 0)
+        if not error.format_message():  # no arguments at all: it has printed the help
+            sys.exit(0)
+        where = getattr(getattr(error, "ctx", None), "command_path", "ctlpp")
+        fail(f"{error.format_message().rstrip('.')}; see {where} --help")
 
 
 def raised_by_us(error: BaseException) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
 import typer
@@ -62,6 +63,6 @@ def named_as_options(error: ValueError, options: dict[str, Any]) -> ValueError:
     """The same complaint with `--max-length` where Python says `max_length`."""
     message = str(error)
     for name in options:
-        if message.startswith((f"{name} ", f"unknown {name} ")):
+        if re.match(rf"(unknown )?{name} (?!graph)", message):
             message = message.replace(name, "--" + name.replace("_", "-"), 1)
     return ValueError(message)

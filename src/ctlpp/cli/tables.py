@@ -15,8 +15,8 @@ from ctlpp.storage.checking import Proof
 
 
 def table(title: str, *columns: str, left: int = 1) -> Table:
-    """A table whose first `left` columns are text and whose others are numbers."""
-    result = Table(title=title, box=SIMPLE_HEAD, title_justify="left", title_style="bold")
+    """A table whose first `left` columns are text and whose others are numbers; no title if it is empty."""
+    result = Table(title=title or None, box=SIMPLE_HEAD, title_justify="left", title_style="bold")
     for i, column in enumerate(columns):
         result.add_column(column, justify="left" if i < left else "right", no_wrap=i < left)
     return result
@@ -28,13 +28,13 @@ def print_table(*parts: Table | str) -> None:
     if not console.is_terminal:
         console = Console(highlight=False, width=200)
     for part in parts:
-        console.print(part, markup=False) if isinstance(part, str) else console.print(part)
+        console.print(part, markup=False, soft_wrap=isinstance(part, str))
 
 
 def print_splits(dataset: Dataset, folder: Path) -> None:
     """The splits of a dataset and their sizes by length."""
     lengths = sorted({length for split in dataset.splits.values() for length in split})
-    rows = table(title_of(dataset.task), "split", "examples", *(f"L={n}" for n in lengths))
+    rows = table("", "split", "examples", *(f"L={n}" for n in lengths))
     for name, split in dataset.splits.items():
         sizes = [f"{len(split[n]):,}" if n in split else "" for n in lengths]
         rows.add_row(name, f"{dataset.size(name):,}", *sizes)
@@ -43,13 +43,13 @@ def print_splits(dataset: Dataset, folder: Path) -> None:
         notes.insert(
             0, f"The released protocol adds all pairs: {dataset.shared('train', 'iid')} iid examples are in train."
         )
-    print_table(rows, *notes)
+    print_table(title_of(dataset.task), rows, *notes)
 
 
 def print_proof(proof: Proof, folder: Path) -> None:
     """What was proved of a dataset folder."""
     columns = ("examples", "lengths", "outputs", "in graph", "distinct", "sha256", "shared with train", "with iid")
-    rows = table(title_of(proof.task), "split", *columns)
+    rows = table("", "split", *columns)
     for name, n in proof.examples.items():
         shared = [str(proof.overlaps[one, name]) if (one, name) in proof.overlaps else "" for one in ("train", "iid")]
         lengths = ", ".join(map(str, proof.lengths[name]))
@@ -59,7 +59,7 @@ def print_proof(proof: Proof, folder: Path) -> None:
     notes.append("No two of the sampled splits share what they must not share." if not shared_count else
                  f"{shared_count} test examples are in train, as the released protocol has it.")  # fmt: skip
     notes.append("The train and OOD graphs have no example in common.")
-    print_table(rows, *notes, f"{folder} is proved.")
+    print_table(title_of(proof.task), rows, *notes, f"{folder} is proved.")
 
 
 def print_task(task: Task) -> None:

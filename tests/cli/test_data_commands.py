@@ -1,0 +1,96 @@
+"""`ctlpp generate`, `check` and `show` on good input."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from ctlpp import load
+
+Command = Callable[..., Any]
+SMALL = ("--symbols", "4", "--functions", "8", "--max-length", "3", "--train", "200", "--iid", "20", "--ood", "30")
+
+
+@pytest.mark.parametrize("variant", ["CTL", "A", "R"])
+def test_generate_writes_a_folder_that_check_proves(command: Command, variant: str) -> None:
+    made = command("generate", variant, *SMALL, "--out", "data")
+    assert made.code == 0, made.err
+    assert made.out.startswith(f"{variant}: 8 functions, 4 symbols")
+    assert "Written to data" in made.out
+    proved = command("check", "data")
+    assert proved.code == 0, proved.err
+    assert "data is proved." in proved.out
+
+
+def test_generate_prints_how_many_examples_of_each_length_a_split_has(command: Command) -> None:
+    lines = command("generate", "A", *SMALL, "--out", "data").out.splitlines()
+    assert next(line.split() for line in lines if "train" in line) == ["train", "200", "32", "57", "111"]
+    assert load("data").size("train") == 200
+
+
+def test_generate_makes_the_folders_above(command: Command) -> None:
+    assert command("generate", "A", *SMALL, "--out", "deep/er/data").code == 0
+    assert Path("deep/er/data/task.json").is_file()
+
+
+@pytest.mark.parametrize(("format", "ending"), [("parquet", "parquet"), ("jsonl", "jsonl"), ("text", "txt")])
+def test_generate_writes_every_format(command: Command, format: str, ending: str) -> None:
+    assert command("generate", "R", *SMALL, "--format", format, "--out", "data").code == 0
+    assert Path(f"data/ood.{ending}").is_file()
+    assert command("check", "data").code == 0
+
+
+def test_every_option_of_generate_reaches_the_task(command: Command) -> None:
+    done = command(
+        *("generate", "S", "--symbols", "6", "--functions", "24", "--max-length", "4", "--train", "500"),
+        *("--iid", "50", "--ood", "40", "--seed", "3", "--order", "left-to-right", "--protocol", "released"),
+        *("--shared-functions", "4", "--shared-symbols", "2", "--weighting", "uniform", "--fill", "0.4"),
+        *("--out", "data"),
+    )
+    assert done.code == 0, done.err
+    task = json.loads(Path("data/task.json").read_text())
+    assert (task["variant"], task["seed"], task["order"], task["protocol"]) == ("S", 3, "left-to-right", "released")
+    assert (len(task["symbols"]), len(task["functions"])) == (6, 24)
+    assert (task["shared_functions"], task["shared_symbols"]) == (4, 2)
+    assert task["splits"]["iid"]["examples"] == 50
+    assert task["splits"]["ood"]["examples"] == 40
+
+
+def test_the_released_protocol_reports_its_overlap(command: Command) -> None:
+    done = command("generate", "A", *SMALL, "--protocol", "released", "--out", "data")
+    assert "iid examples are in train." in done.out
+    assert "as the released protocol has it" in command("check", "data").out
+
+
+def test_force_replaces_a_dataset_folder(command: Command) -> None:
+    assert command("generate", "A", *SMALL, "--out", "data").code == 0
+    assert command("generate", "R", *SMALL, "--out", "data", "--force").code == 0
+    assert load("data").task.variant == "R"
+
+
+def test_show_counts_and_draws(command: Command) -> None:
+    done = command("show", "S", "--out", "s.svg")
+    assert done.code == 0, done.err
+    for word in ("Groups", "Edges", "Distinct examples", "training", "IN", "OUT", "Drawn in s.svg"):
+        assert word in done.out
+    assert ElementTree.parse("s.svg").getroot().tag.endswith("svg")
+
+
+def test_show_counts_what_exists(command: Command) -> None:
+    counts = [line.split() for line in command("show", "R", *SMALL[:6]).out.splitlines()[-4:-1]]
+    assert counts == [["1", "32", "0"], ["2", "128", "128"], ["3", "512", "512"]]
+
+
+def test_a_graph_of_ones_own_is_a_variant(command: Command) -> None:
+    graph = Path(__file__).parents[2] / "examples/graphs/round.toml"
+    assert "a" in command("show", graph).out
+    done = command(
+        "generate", graph, "--train", "900", "--iid", "40", "--ood", "40", "--max-length", "3", "--out", "mine"
+    )
+    assert done.code == 0, done.err
+    assert command("check", "mine").code == 0

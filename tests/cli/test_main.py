@@ -1,0 +1,112 @@
+"""How `ctlpp` starts, helps, stops and fails."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import ctlpp
+from ctlpp.cli import main as entry
+
+Command = Callable[..., Any]
+COMMANDS = ["generate", "check", "show", "bench", "bench data"]
+
+
+def python(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+
+def test_help_is_quick() -> None:
+    def processor_seconds() -> float:  # unlike the clock, they do not depend on what else the machine does
+        before = os.times()
+        subprocess.run([sys.executable, "-m", "ctlpp", "--help"], check=True, capture_output=True)
+        after = os.times()
+        return after.children_user + after.children_system - before.children_user - before.children_system
+
+    assert min(processor_seconds() for _ in range(3)) < 0.5
+
+
+def test_help_needs_neither_torch_nor_the_other_heavy_libraries() -> None:
+    code = """
+import sys
+from ctlpp.cli.main import main
+sys.argv = ["ctlpp", "--help"]
+try:
+    main()
+finally:
+    loaded = {"torch", "pyarrow", "numpy", "scipy", "matplotlib"} & set(sys.modules)
+    assert not loaded, loaded
+"""
+    done = python(code)
+    assert done.returncode == 0, done.stderr
+    assert "Usage: ctlpp" in done.stdout
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_help_shows_an_example(command: Command, name: str) -> None:
+    done = command(*name.split(), "--help")
+    assert done.code == 0
+    body = done.out.partition("Usage:")[2].partition("\n")[2]
+    assert f"ctlpp {name}" in " ".join(body.split())
+
+
+def test_the_main_help_names_every_command(command: Command) -> None:
+    done = command("--help")
+    for name in COMMANDS:
+        assert name.split()[0] in done.out
+
+
+def test_without_arguments_the_help_is_shown(command: Command) -> None:
+    done = command()
+    assert (done.code, done.err) == (0, "")
+    assert "Usage: ctlpp" in done.out
+
+
+def test_the_version_is_printed(command: Command) -> None:
+    assert command("--version").out == f"ctlpp {ctlpp.__version__}\n"
+
+
+def test_an_interrupted_command_exits_with_130(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("ctlpp.storage.checking.check", interrupt)
+    done = command("check", "data")
+    assert (done.code, done.out, done.err) == (130, "", "ctlpp: interrupted\n")
+
+
+def test_a_bug_of_ours_keeps_its_traceback(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stumble(*_: object, **__: object) -> None:
+        int("seven")  # a ValueError that is nobody's mistake but ours
+
+    monkeypatch.setattr("ctlpp.storage.checking.check", stumble)
+    with pytest.raises(ValueError, match="invalid literal"):
+        command("check", "data")
+
+
+def test_only_errors_raised_in_the_package_count_as_the_users_mistake() -> None:
+    with pytest.raises(ValueError, match="unknown split") as ours:
+        ctlpp.generate("A", symbols=4, functions=8, max_length=3, train=100, iid=10, ood=10)["nope"]
+    assert entry.raised_by_us(ours.value)
+    with pytest.raises(ValueError, match="invalid literal") as theirs:
+        int("seven")
+    assert not entry.raised_by_us(theirs.value)
+
+
+def test_a_message_of_several_lines_becomes_one(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        entry.fail("one\n  two")
+    assert end.value.code == 2
+    assert capsys.readouterr().err == "ctlpp: one two\n"
+
+
+def test_a_reader_who_has_seen_enough_causes_no_traceback() -> None:
+    code = f"{sys.executable} -m ctlpp show S | head -n 1"
+    done = subprocess.run(["bash", "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.startswith("S: 32 functions")
+    assert done.stderr == ""
