@@ -1,9 +1,11 @@
+from threading import Thread
+
 import pytest
 import torch
 from torch import Tensor
 from torch.func import functional_call, stack_module_state, vmap
 
-from ctlpp.models.activations import Activations, record, recording
+from ctlpp.models.activations import Activations, editing, record, recording
 from ctlpp.models.zoo import MODELS, build
 
 B, T = 3, 5
@@ -17,8 +19,12 @@ def names_and_shapes(name: str) -> dict[str, list[tuple[int, ...]]]:
     sizes = MODELS[name].sizes["quick"]
     D = sizes["width"]
     if name == "lstm":
-        return {"state": [(B, D)] * T, "state_backward": [(B, D)] * T, "readout": [(B, 2 * D)]}
-    if name in ("lstm_uni", "gru", "rnn"):
+        both: list[tuple[int, ...]] = [(2, B, D)] * T
+        states: list[tuple[int, ...]] = [(B, D)] * T
+        return {"hidden": both, "cell": both, "state": states, "state_backward": states, "readout": [(B, 2 * D)]}
+    if name == "lstm_uni":
+        return {"hidden": [(B, D)] * T, "cell": [(B, D)] * T, "state": [(B, D)] * T, "readout": [(B, D)]}
+    if name in ("gru", "rnn"):
         return {"state": [(B, D)] * T, "readout": [(B, D)]}
     return {"state": [(B, T + 1, D)] * sizes["depth"], "readout": [(B, D)]}
 
@@ -100,3 +106,55 @@ def test_two_vmaps_put_the_outer_axis_first() -> None:
     with recording() as seen:
         vmap(lambda a: vmap(lambda b: record("sum", a + b), in_dims=1)(torch.zeros(4, 3)))(torch.randn(2, 4))
     assert shapes(seen) == {"sum": [(2, 3, 4)]}
+
+
+CARRIED = {name: ("hidden", "cell") if "lstm" in name else ("state",) for name in MODELS}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_goes_on_with_what_an_edit_gives_it(name: str) -> None:
+    model, tokens = build(name, 9, 4, "quick").eval(), torch.randint(9, (2, B, T))
+    with recording() as donor:
+        expected = model(tokens[0])
+
+    def swap(activation: str, index: int, value: Tensor) -> Tensor:
+        return donor[activation][index] if activation in CARRIED[name] and index == T - 1 else value
+
+    with editing(swap):
+        torch.testing.assert_close(model(tokens[1]), expected)  # the whole state is the donor's, so is the answer
+    assert not torch.allclose(model(tokens[1]), expected)
+
+
+@pytest.mark.parametrize("name", ["ndr", "transformer", "lstm", "gru"])
+def test_under_vmap_an_edit_sees_the_seeds_first_and_may_differ_between_them(name: str) -> None:
+    models, tokens = [build(name, 9, 4, "quick").eval() for _ in range(3)], torch.randint(9, (B, T))
+    params, buffers = stack_module_state(models)
+    factors = torch.tensor([1.0, 0.0, 2.0])
+
+    def scale(activation: str, index: int, value: Tensor) -> Tensor:
+        return value * factors.view(3, *[1] * (value.ndim - 1)) if activation in CARRIED[name] and index == 1 else value
+
+    with editing(scale):
+        crowd = vmap(lambda p, b: functional_call(models[0], (p, b), (tokens,)))(params, buffers)
+    for factor, model, of_seed in zip(factors, models, crowd, strict=True):
+        with editing(lambda a, i, v, x=factor: v * x if a in CARRIED[name] and i == 1 else v):  # type: ignore[misc]
+            torch.testing.assert_close(of_seed, model(tokens))
+
+
+def test_an_edit_may_change_the_number_of_examples_on_the_way() -> None:
+    model, tokens = build("ndr", 9, 4, "quick").eval(), torch.randint(9, (B, T))
+    with recording() as seen:
+        expected = model(tokens)
+    with editing(lambda name, index, value: seen["state"][2] if (name, index) == ("state", 2) else value):
+        torch.testing.assert_close(model(tokens[:1]), expected)
+
+
+def test_another_thread_is_not_looked_at() -> None:
+    other = torch.zeros(2)
+    with recording() as seen, editing(lambda name, index, value: value + 1):
+        thread = Thread(target=lambda: record("x", other))
+        thread.start()
+        thread.join()
+        record("y", torch.zeros(1))
+    assert list(seen) == ["y"]
+    assert seen["y"][0].item() == 1

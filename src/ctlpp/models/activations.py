@@ -5,7 +5,10 @@ Every model of the zoo passes the tensors worth seeing through `record`:
 - `"readout"`: the vector under the classifier, (B, D);
 - `"state"`: the state of every column after every layer, one (B, T, D) a layer; for a recurrent model the hidden
   state after every token in reading order, one (B, D) a step;
-- `"state_backward"`: the same for the direction that reads the sequence from its end.
+- `"state_backward"`: the same for the direction that reads the sequence from its end;
+- `"hidden"`, `"cell"`: what an LSTM hands from step to step, (B, D) or, for both directions together, (2, B, D).
+
+`recording` reads them; `editing` changes them on their way, and the model goes on with what it is given.
 
 Example:
     >>> import torch
@@ -15,23 +18,44 @@ Example:
     ...     logits = model(torch.tensor([[0, 2, 4, 6]]))
     >>> len(seen["state"]), torch.equal(seen["state"][-1], seen["readout"][0])
     (4, True)
+    >>> with editing(lambda name, index, value: torch.zeros_like(value) if name == "readout" else value):
+    ...     edited = model(torch.tensor([[0, 2, 4, 6]]))
+    >>> torch.equal(edited[0], model.classify.bias)
+    True
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from threading import get_ident
 from typing import Any
 
 import torch
 from torch import Tensor
 
 Activations = dict[str, list[Tensor]]
+Edit = Callable[[str, int, Tensor], Tensor]  # (name, how many of that name came before, value) -> value
 
-_seen: Activations | None = None  # where `record` writes; None outside `recording`
+
+@dataclass(frozen=True)
+class _Look:
+    """What happens to the activations of one thread's models."""
+
+    seen: Activations | None = None  # where `record` notes them
+    edit: Edit | None = None
+    calls: dict[str, int] = field(default_factory=dict)  # name -> how often it was edited
+
+
+_looks: dict[int, _Look] = {}  # by thread; empty while nobody looks
 
 
 def record(name: str, value: Tensor) -> Tensor:
-    """Return `value`; inside `recording`, also note it under `name`."""
-    if _seen is not None:
+    """Return `value`, or inside `editing` what the edit makes of it; inside `recording`, also note it under `name`."""
+    if not _looks or (look := _looks.get(get_ident())) is None:
+        return value
+    if look.edit is not None:
+        value = _Edit.apply(value, name)  # type: ignore[no-untyped-call]
+    if look.seen is not None:
         _Note.apply(value, name)  # type: ignore[no-untyped-call]
     return value
 
@@ -43,12 +67,33 @@ def recording() -> Iterator[Activations]:
     Enter it around `vmap`, not within the mapped function: the tensors then have the seeds as their first axis.
     They stay part of the autograd graph.
     """
-    global _seen
-    outer, _seen = _seen, {}
+    seen: Activations = {}
+    with _looking(seen=seen):
+        yield seen
+
+
+@contextmanager
+def editing(edit: Edit) -> Iterator[None]:
+    """Let the model go on with `edit(name, index, value)` in place of every recorded value.
+
+    Enter it around one forward, outside `vmap`: values that depend on the seed then have it as their first axis. An
+    edit may change the number of examples if the model keeps nothing else of their number. No gradient passes an edit.
+    """
+    with _looking(edit=edit, calls={}):
+        yield
+
+
+@contextmanager
+def _looking(**changes: Any) -> Iterator[None]:
+    outer = _looks.get(get_ident())
+    _looks[get_ident()] = replace(outer or _Look(), **changes)
     try:
-        yield _seen
+        yield
     finally:
-        _seen = outer
+        if outer is None:
+            del _looks[get_ident()]
+        else:
+            _looks[get_ident()] = outer
 
 
 class _Note(torch.autograd.Function):
@@ -56,8 +101,9 @@ class _Note(torch.autograd.Function):
 
     @staticmethod
     def forward(value: Tensor, name: str) -> Tensor:
-        assert _seen is not None
-        _seen.setdefault(name, []).append(value)
+        seen = _looks[get_ident()].seen
+        assert seen is not None
+        seen.setdefault(name, []).append(value)
         return value.new_empty(())
 
     @staticmethod
@@ -69,3 +115,26 @@ class _Note(torch.autograd.Function):
         if in_dims[0] is not None:
             value = value.movedim(in_dims[0], 0)
         return _Note.apply(value, name), None  # type: ignore[no-untyped-call]
+
+
+class _Edit(torch.autograd.Function):
+    """Edits a tensor as it is outside of all `vmap`s: each level hands it down with its axis in front."""
+
+    @staticmethod
+    def forward(value: Tensor, name: str) -> Tensor:
+        look = _looks[get_ident()]
+        assert look.edit is not None
+        index = look.calls.get(name, 0)
+        look.calls[name] = index + 1
+        edited = look.edit(name, index, value)
+        return edited.clone() if edited is value else edited  # a Function must not return its own input
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, str], output: Tensor) -> None:
+        ctx.mark_non_differentiable(output)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, None], value: Tensor, name: str) -> tuple[Tensor, int]:
+        assert in_dims[0] is not None
+        value = value.movedim(in_dims[0], 0)
+        return _Edit.apply(value, name), 0  # type: ignore[no-untyped-call]

@@ -42,6 +42,7 @@ class LSTMCell(nn.Module):
         states = []
         for step in gates.reshape(*x.shape[:-1], -1).unbind(-3):
             h, c = self.step(step, h, c)
+            h, c = record("hidden", h), record("cell", c)
             states.append(h)
         return states
 
