@@ -14,7 +14,7 @@ from typing import NoReturn
 import typer
 
 from ctlpp import __version__
-from ctlpp.cli import bench, check, generate, show
+from ctlpp.cli import bench, check, evaluate, generate, models, show, train
 
 app = typer.Typer(
     no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, rich_markup_mode="markdown"
@@ -39,6 +39,9 @@ def about(
 app.command()(generate.generate)
 app.command()(check.check)
 app.command()(show.show)
+app.command()(train.train)
+app.command()(evaluate.evaluate)
+app.command()(models.models)
 app.add_typer(bench.app, name="bench")
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal
+from collections.abc import Iterable
+from typing import Annotated, Literal
 
 import typer
 
@@ -59,7 +60,7 @@ Weighting = Annotated[
 ]
 
 
-def named_as_options(error: ValueError, options: dict[str, Any]) -> ValueError:
+def named_as_options(error: ValueError, options: Iterable[str]) -> ValueError:
     """The same complaint with `--max-length` where Python says `max_length`."""
     message = str(error)
     for name in options:

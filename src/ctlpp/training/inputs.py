@@ -1,5 +1,6 @@
 """What a user asks for, found and checked: the model, the data, the device."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -9,6 +10,7 @@ import torch
 
 from ctlpp.models.own import Factory, load
 from ctlpp.models.zoo import MODELS, PRESETS
+from ctlpp.storage.task_file import to_json
 from ctlpp.training.batches import Split
 from ctlpp.training.metrics import TRAINING
 
@@ -55,6 +57,7 @@ class Data:
     n_classes: int
     variant: str = ""
     protocol: str = ""
+    task: dict[str, Any] | None = None  # as in task.json, without the splits
 
     def digests(self) -> dict[str, str]:
         """The sha256 of every split's tensors."""
@@ -83,6 +86,7 @@ def read_data(data: Any, splits: Sequence[str] | None = None) -> Data:
         n_classes=task.n_symbols if task else 1 + max(int(targets.max()) for _, targets in pairs),
         variant=task.variant if task else "",
         protocol=str(task.protocol) if task else "",
+        task=json.loads(to_json(task, data.recipe, {})) if task else None,
     )
 
 

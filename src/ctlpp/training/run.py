@@ -79,7 +79,7 @@ def train(
         return fit(training)
 
 
-def load_run(folder: Path | str, factory: Factory | None = None) -> Run:
+def load_run(folder: Path | str, factory: Factory | None = None, device: str = "cpu") -> Run:
     """A run from its folder: the trained crowd, its settings and its history.
 
     factory: that of a model of one's own which was given as a callable; others are found by their names.
@@ -91,7 +91,8 @@ def load_run(folder: Path | str, factory: Factory | None = None) -> Run:
     found = checkpoint.newest(folder / "checkpoint")
     if found is None:
         raise ValueError(f"the run in {folder} has no checkpoint yet: resume it first")
-    crowd = gather(factory, config["vocab_size"], config["n_classes"], config["seeds"], "cpu", config["model"])
+    place = find_device(device)
+    crowd = gather(factory, config["vocab_size"], config["n_classes"], config["seeds"], place, config["model"])
     crowd.vectorised = config["engine"]["vectorised"]
     return Run.from_checkpoint(config, crowd, found[0], found[1], folder)
 
@@ -131,6 +132,7 @@ def _config(
         "seeds": list(crowd.seeds),
         "recipe": recipe | {"betas": list(recipe["betas"])},
         "data": data.digests(),
+        "task": data.task,
         "engine": {
             "device": crowd.device.type,
             "device_name": torch.cuda.get_device_name(crowd.device) if crowd.device.type == "cuda" else "CPU",

@@ -1,0 +1,52 @@
+"""`ctlpp evaluate`: a finished run on other data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+
+def evaluate(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
+    data: Annotated[Path, typer.Option(metavar="DIR", help="A dataset folder with the same functions and symbols.")],
+    splits: Annotated[str | None, typer.Option(help="Splits to evaluate, like iid,ood,pairs. [default: all]")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+) -> None:
+    """Evaluate every seed of a finished run on a dataset folder.
+
+    `ctlpp evaluate runs/lstm-R --data data/R`
+
+    `ctlpp evaluate runs/lstm-R --data data/R --splits pairs,any`
+    """
+    from ctlpp.cli.scores import by_length
+    from ctlpp.cli.tables import print_table
+    from ctlpp.storage.reading import load
+    from ctlpp.training.run import load_run
+
+    trained, dataset = load_run(run, device=device), load(data)
+    check_fit(trained.config, dataset.task, run, data)
+    names = splits.split(",") if splits else [name for name in dataset.splits if name != "train"]
+    scores = trained.evaluate({name: dataset.tensors(name) for name in names})
+    title = f"{trained.config['model']}, {len(trained.crowd.seeds)} seeds after {trained.step:,} steps, on {data}"
+    print_table(title, by_length(scores))
+
+
+def check_fit(config: dict[str, Any], task: Any, run: Path, data: Path) -> None:
+    """Refuse data whose tokens mean something else than in training."""
+    for what, ours, theirs in (
+        ("tokens", config["vocab_size"], task.vocabulary.size),
+        ("symbols", config["n_classes"], task.n_symbols),
+    ):
+        if ours != theirs:
+            raise ValueError(f"{data} has {theirs} {what}, the run in {run} was trained with {ours}: they do not fit")
+    trained = config.get("task")
+    if not trained:
+        return
+    if trained["order"] != task.order:
+        raise ValueError(f"{data} is written {task.order}, the run in {run} was trained {trained['order']}")
+    tables = {name: list(table) for name, table in task.functions.items()}
+    if trained["functions"] != tables:
+        other = next((name for name in tables if trained["functions"].get(name) != tables[name]), "the order of names")
+        raise ValueError(f"{data} has other functions than the run in {run} was trained with ({other}); use its task")

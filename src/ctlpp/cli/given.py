@@ -1,0 +1,46 @@
+"""Options of the form NAME=VALUE, and the data a command is to work on."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ctlpp.cli.options import named_as_options
+
+if TYPE_CHECKING:
+    from ctlpp.benchmark.dataset import Dataset
+
+
+def parse_pairs(option: str, pairs: Iterable[str]) -> dict[str, Any]:
+    """`["width=64", "shared=False"]` as keyword arguments."""
+    found = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals or not name.isidentifier():
+            raise ValueError(f"{option} {pair}: write it as NAME=VALUE")
+        try:
+            found[name] = ast.literal_eval(text)
+        except (ValueError, SyntaxError):
+            found[name] = text
+    return found
+
+
+def find_data(variant: str, settings: Mapping[str, Any], chosen: Sequence[str]) -> Dataset:
+    """The dataset in a folder, or one drawn now. `chosen` are those of the settings that the user gave."""
+    from ctlpp.benchmark.dataset import generate
+    from ctlpp.storage.reading import load
+
+    if Path(variant).is_dir():
+        if chosen:
+            option = "--" + chosen[0].replace("_", "-")
+            raise ValueError(f"{option}: {variant} is a dataset folder and says that itself; leave the option out")
+        return load(variant)
+    try:
+        return generate(variant, **settings)
+    except ValueError as error:
+        complaint = named_as_options(error, settings)
+        if str(complaint).startswith("unknown variant"):
+            raise ValueError(f"{complaint}, or a dataset folder") from error
+        raise complaint from error
