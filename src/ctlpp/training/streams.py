@@ -84,7 +84,8 @@ class Streams(TorchFunctionMode):
     def keep(self, shape: torch.Size, p: float) -> tuple[Tensor, float]:
         """Which elements a dropout of rate `p` keeps, and the factor that makes up for those it drops."""
         size, drop = prod(shape), round(p * 65536)  # 16 random bits an element
-        lanes = self.words(-(-size // _LANES)).view(torch.int16)[:size].view(shape)
+        words = self.words(-(-size // _LANES))
+        lanes = _Lanes.apply(words)[:size].view(shape)  # type: ignore[no-untyped-call]
         return lanes >= drop - 32768, 65536 / (65536 - drop)
 
     def uniform(self, shape: torch.Size) -> tuple[Tensor, Tensor]:
@@ -92,6 +93,22 @@ class Streams(TorchFunctionMode):
         words = self.words(prod(shape)).view(shape)
         high, low = (words >> 40).bitwise_and_(0xFFFFFF), words & 0xFFFFFF
         return (high + 0.5) / (1 << 24), (low + 0.5) / (1 << 24)
+
+
+class _Lanes(torch.autograd.Function):
+    """64-bit numbers seen as four 16-bit ones each; written out because older `vmap`s cannot."""
+
+    @staticmethod
+    def forward(words: Tensor) -> Tensor:
+        return words.view(torch.int16)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
+        ctx.mark_non_differentiable(output)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int], words: Tensor) -> tuple[Tensor, int]:
+        return _Lanes.apply(words.movedim(in_dims[0], 0)), 0  # type: ignore[no-untyped-call]
 
 
 def _dropout(streams: Streams, input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
@@ -138,7 +155,15 @@ def _attention(
         logits = logits.masked_fill(~attn_mask, -torch.inf)
     elif attn_mask is not None:
         logits = logits + attn_mask
-    return _dropout(streams, logits.softmax(-1), dropout_p) @ value
+    return _dropout(streams, _softmax(streams, logits, -1), dropout_p) @ value
+
+
+def _softmax(streams: Streams, input: Tensor, dim: int, *args: Any, **options: Any) -> Tensor:
+    """The same written out where few numbers meet on a CPU: the library's is two to six times slower there."""
+    if args or options or input.shape[dim] > 32 or input.device.type != "cpu":
+        return torch.softmax(input, dim, *args, **options)
+    weights = (input - input.detach().amax(dim, keepdim=True)).exp()
+    return weights / weights.sum(dim, keepdim=True)
 
 
 def _multi_head_attention(streams: Streams, *args: Any, **kwargs: Any) -> Any:
@@ -157,6 +182,9 @@ _STAND_INS: dict[Callable[..., Any], Callable[..., Any]] = {
     torch.bernoulli: _bernoulli,
     F.scaled_dot_product_attention: _attention,
     F.multi_head_attention_forward: _multi_head_attention,
+    F.softmax: _softmax,
+    torch.softmax: _softmax,
+    torch.Tensor.softmax: _softmax,
 }
 _REFUSED = {
     *(F.dropout1d, F.dropout2d, F.dropout3d, F.alpha_dropout, F.feature_alpha_dropout, F.gumbel_softmax, F.rrelu),
