@@ -1,0 +1,85 @@
+"""Clusters of a few vectors, by a rule that can answer *one*.
+
+Average linkage gives a tree; its cut into k = 2, 3, … clusters with the best mean silhouette is accepted only if
+
+- the silhouette is at least 0.5: a point is on average twice as far from the nearest other cluster as from its own;
+- the clusters are apart by at least a tenth of `unit`, the distance at which the network tells symbols apart: a
+  structure far below that scale makes no difference to it.
+
+Otherwise there is one cluster.
+
+Example:
+    >>> points = np.array([0.0, 0.1, 0.2, 5.0, 5.1])
+    >>> cluster(abs(points[:, None] - points), unit=1.0).labels.tolist()
+    [0, 0, 0, 1, 1]
+    >>> cluster(abs(points[:, None] - points), unit=100.0).labels.tolist()
+    [0, 0, 0, 0, 0]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ctlpp.analysis.inputs import Array
+
+SILHOUETTE = 0.5
+APART = 0.1
+MOST = 8  # clusters
+
+
+@dataclass(frozen=True, eq=False)
+class Clustering:
+    """Labels 0, 1, … of the points, and the order in which the tree lists them."""
+
+    labels: Array  # (N,)
+    order: Array  # (N,) the points as the tree has its leaves
+    silhouette: float  # of the best cut, accepted or not; nan where there is none
+
+    @property
+    def count(self) -> int:
+        """How many clusters there are."""
+        return int(self.labels.max()) + 1
+
+    def sorted_by(self, key: Array) -> Clustering:
+        """The same clusters, numbered by the mean of `key` over their points; the tree is turned to agree."""
+        rank = np.argsort(np.argsort([key[self.labels == c].mean() for c in range(self.count)], kind="stable"))
+        labels = rank[self.labels]
+        return replace(self, labels=labels, order=self.order[np.argsort(labels[self.order], kind="stable")])
+
+
+def cluster(distance: Array, unit: float) -> Clustering:
+    """The clusters of points with these distances. (N, N)"""
+    from scipy.cluster.hierarchy import fcluster, leaves_list, linkage
+    from scipy.spatial.distance import squareform
+
+    points = len(distance)
+    if points < 3 or not np.isfinite(distance).all():
+        return Clustering(np.zeros(points, dtype=np.int64), np.arange(points), np.nan)
+    distance = np.clip((distance + distance.T) / 2, 0, None)
+    np.fill_diagonal(distance, 0)
+    tree = linkage(squareform(distance, checks=False), "average", optimal_ordering=True)
+    cuts = [fcluster(tree, k, "maxclust") - 1 for k in range(2, min(MOST, points - 1) + 1)]
+    scores = [silhouette(distance, labels) for labels in cuts]
+    best = int(np.argmax(scores))
+    _, first, labels = np.unique(cuts[best], return_index=True, return_inverse=True)
+    labels = np.argsort(np.argsort(first))[labels]  # numbered as they appear
+    apart = distance[labels[:, None] != labels].mean() if labels.max() else 0.0
+    accepted = scores[best] >= SILHOUETTE and apart >= APART * unit
+    return Clustering(labels if accepted else np.zeros_like(labels), leaves_list(tree), float(scores[best]))
+
+
+def silhouette(distance: Array, labels: Array) -> float:
+    """Mean of (b − a) / max(a, b): a the mean distance to one's own cluster, b to the nearest other; alone, 0."""
+    if labels.max() == 0:
+        return -1.0
+    member = (labels[:, None] == np.arange(labels.max() + 1)).astype(float)  # (N, clusters)
+    sizes, sums = member.sum(axis=0), distance @ member
+    own = np.arange(len(labels)), labels
+    alone = sizes[labels] == 1
+    a = sums[own] / np.maximum(sizes[labels] - 1, 1)
+    others = sums / sizes
+    others[own] = np.inf
+    b = others.min(axis=1)
+    return float(np.where(alone, 0, (b - a) / np.maximum(np.maximum(a, b), 1e-12)).mean())

@@ -1,0 +1,42 @@
+"""Exhaustive interchange: does every consumer understand every donor's state?
+
+The state of a base at its seed's place is replaced by that of a donor (f, s), and the base's second function g, the
+*consumer*, goes on with it. The right answer is g(f(s)), whatever the base's own value was.
+"""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ctlpp.analysis.inputs import Array, Inputs, grid
+from ctlpp.analysis.places import Places
+from ctlpp.analysis.states import Bases, Layout, answers_with
+from ctlpp.training.crowd import Crowd
+
+
+def choose_pairs(inputs: Inputs, others: int) -> Array:
+    """All pairs that only the test has, and of the others every so many-th consumer of each donor. (F, F, symbols)"""
+    return inputs.ood | every(inputs, others)
+
+
+def every(inputs: Inputs, step: int) -> Array:
+    """Every so many-th consumer of each donor, evenly over donors and consumers. (F, F, symbols) bool"""
+    first, second, symbol = grid(inputs.answer.shape)
+    return np.asarray((first + second + symbol) % step == 0)
+
+
+def interchange(
+    crowd: Crowd, layout: Layout, inputs: Inputs, bases: Bases, places: Places, donors: Tensor, pairs: Array
+) -> Array:
+    """Whether each seed is right for each (donor's function, consumer, donor's symbol); nan outside of `pairs`.
+
+    donors: the donors' states, (S, F · symbols, W), ordered by function and symbol. Returns (S, F, F, symbols).
+    """
+    first, second, symbol = np.nonzero(pairs)
+    donor = first * inputs.n_symbols + symbol
+    base = torch.from_numpy(inputs.base_for(donor, second))
+    part = places.part[:, None].expand(-1, len(donor))
+    found = answers_with(crowd, layout, bases, base, places.index, part, donors[:, torch.from_numpy(donor)])
+    right = np.full((len(crowd.seeds), *inputs.answer.shape), np.nan, dtype=np.float32)
+    right[:, first, second, symbol] = found.numpy() == inputs.answer[first, second, symbol]
+    return right
