@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -85,6 +86,12 @@ def dataset_card(task: Task, entries: Mapping[str, Mapping[str, Any]]) -> str:
         ood_edges=_edges(task.ood_graph),
         groups="\n".join(f"| {group} | {' '.join(names)} |" for group, names in task.groups.items()),
     )
+
+
+def files_in_card(card: bytes) -> dict[str, str]:
+    """The file of each split that a card's header names."""
+    header = card.decode(errors="replace").partition("\n---")[0]
+    return dict(re.findall(r'^ *- split: (\S+)\n *path: "?([^"\n]+)"?$', header, flags=re.MULTILINE))
 
 
 def _plain(text: str) -> str:

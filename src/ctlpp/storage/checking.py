@@ -14,6 +14,7 @@ from ctlpp.benchmark.distinct import first_positions, member
 from ctlpp.benchmark.examples import Examples
 from ctlpp.benchmark.splits import ENUMERATED
 from ctlpp.benchmark.task import Task
+from ctlpp.storage.card import files_in_card
 from ctlpp.storage.formats import ENDINGS
 from ctlpp.storage.reading import read_split, read_task
 from ctlpp.storage.rows import Parsed, parse
@@ -45,7 +46,8 @@ def check(folder: str | Path) -> Proof:
         if name in ENUMERATED:
             _check_complete(task, folder, name, parsed[name])
     overlaps = _check_overlaps(folder, task, entries, parsed)
-    _check_fill(folder, task, recipe, parsed)
+    _check_sizes(folder, task, recipe, entries)
+    _check_protocol(folder, task, recipe, parsed)
     return Proof(
         task=task,
         examples={name: int(entry["examples"]) for name, entry in entries.items()},
@@ -60,18 +62,19 @@ def _check_names(folder: Path, task: Task, entries: dict[str, dict[str, Any]]) -
         raise ValueError(f"{folder / 'task.json'}: the split train is missing")
     if unknown := [name for name in entries if name not in task.graphs]:
         raise ValueError(f"{folder / 'task.json'}: unknown split {unknown[0]!r}; choose from {', '.join(task.graphs)}")
-    listed = {str(entry.get("file")) for entry in entries.values()}
+    listed = {entry["file"] for entry in entries.values()}
     found = {path.name for path in folder.iterdir() if path.suffix in ENDINGS.values()}
     if stray := sorted(found - listed):
         raise ValueError(f"{folder / stray[0]}: task.json does not list this file; remove it")
+    card = folder / "README.md"
+    if not card.is_file() or files_in_card(card.read_bytes()) != {n: entry["file"] for n, entry in entries.items()}:
+        raise ValueError(f"{card}: its header does not name the files of task.json; generate the dataset again")
 
 
 def _check_counts(folder: Path, name: str, entry: dict[str, Any], parts: dict[int, Parsed]) -> None:
     counted = {str(length): len(part.at) for length, part in sorted(parts.items())}
-    if counted != entry.get("by_length"):
-        raise ValueError(
-            f"{folder / 'task.json'}: {name} has by_length {entry.get('by_length')}, its file has {counted}"
-        )
+    if counted != entry["by_length"]:
+        raise ValueError(f"{folder / 'task.json'}: {name} has by_length {entry['by_length']}, its file has {counted}")
 
 
 def _check_part(task: Task, file: str, name: str, part: Parsed, table: pa.Table) -> None:
@@ -103,20 +106,20 @@ def _check_complete(task: Task, folder: Path, name: str, parts: dict[int, Parsed
 def _check_overlaps(
     folder: Path, task: Task, entries: dict[str, dict[str, Any]], parsed: dict[str, dict[int, Parsed]]
 ) -> dict[tuple[str, str], int]:
-    """The splits that must be disjoint are; the released protocol's overlap is the one that task.json admits."""
+    """The splits that must be disjoint are; the released protocol has the pairs of iid in train, and says so."""
     overlaps = {}
-    sampled = [name for name in parsed if name not in ENUMERATED]
+    sampled = [name for name in task.graphs if name in parsed and name not in ENUMERATED]
     for one, other in combinations(sampled, 2):
         if one not in ("train", "iid"):
             continue
         shared = _shared(parsed[one], parsed[other])
-        overlaps[one, other] = sum(map(len, shared))
-        admitted = int(entries[other].get("in_train", 0)) if one == "train" and task.protocol == "released" else 0
-        if overlaps[one, other] != admitted:
+        found = overlaps[one, other] = sum(map(len, shared))
+        both = (one, other) == ("train", "iid") and task.protocol == "released" and 2 in parsed["iid"]
+        if found != (right := len(parsed["iid"][2].at) if both else 0):
             example = f"; the first is {task.describe(shared[0])!r}" if shared else ""
-            raise ValueError(
-                f"{folder}: {one} and {other} share {overlaps[one, other]} examples, not {admitted}{example}"
-            )
+            raise ValueError(f"{folder}: {one} and {other} share {found} examples, not {right}{example}")
+        if one == "train" and found != (claimed := entries[other].get("in_train", 0)):
+            raise ValueError(f"{folder / 'task.json'}: {other} has in_train {claimed}, its file has {found}")
     return overlaps
 
 
@@ -127,18 +130,25 @@ def _shared(one: dict[int, Parsed], other: dict[int, Parsed]) -> list[Examples]:
     return [examples for examples in common if len(examples)]
 
 
-def _check_fill(folder: Path, task: Task, recipe: dict[str, Any], parsed: dict[str, dict[int, Parsed]]) -> None:
-    """The paper's protocol: all single applications are in train, and at most `fill` of every other length is used."""
-    if task.protocol != "paper" or "fill" not in recipe:
-        return
-    language = task.language("train")
-    for length in language.graph.lengths:
-        used = sum(len(parsed[name][length].at) for name in ("train", "iid") if length in parsed.get(name, {}))
-        exist = language.count(length)
-        if length == 1 and used != exist:
-            raise ValueError(f"{folder}: train must hold all {exist} single applications, it has {used}")
-        fill = float(recipe["fill"])
-        if length > 1 and used > fill * exist:
-            raise ValueError(
-                f"{folder}: train and iid use {used} of {exist} examples of length {length}, above fill {fill}"
-            )
+def _check_sizes(folder: Path, task: Task, recipe: dict[str, Any], entries: dict[str, dict[str, Any]]) -> None:
+    """The splits have the sizes of the recipe; the released protocol adds pairs to train."""
+    for name in ("train", "iid", "ood"):
+        found = entries[name]["examples"] if name in entries else 0
+        wanted = recipe.get(name, found)
+        if found != wanted and not (name == "train" and task.protocol == "released" and found > wanted):
+            raise ValueError(f"{folder}: {name} has {found} examples, the recipe in task.json asks for {wanted}")
+
+
+def _check_protocol(folder: Path, task: Task, recipe: dict[str, Any], parsed: dict[str, dict[int, Parsed]]) -> None:
+    """paper: train has all single applications; released: none, but all pairs. The rest respects the fill rule."""
+    language, fill = task.language("train"), recipe.get("fill", 1.0)
+    train, iid = ({n: len(part.at) for n, part in parsed.get(name, {}).items()} for name in ("train", "iid"))
+    complete = 1 if task.protocol == "paper" else 2
+    if (found := train.get(complete, 0)) != (exist := language.count(complete)):
+        raise ValueError(f"{folder}: train must hold all {exist} examples of length {complete}, it has {found}")
+    if complete == 2 and 1 in train:
+        raise ValueError(f"{folder}: train has {train[1]} single applications, the released protocol has none")
+    for n in language.graph.lengths:
+        used, exist = train.get(n, 0) + iid.get(n, 0), language.count(n)
+        if n > complete and used > fill * exist:
+            raise ValueError(f"{folder}: train and iid use {used} of {exist} examples of length {n}, above fill {fill}")

@@ -30,15 +30,19 @@ def write_rows(path: Path, batches: Iterable[pa.RecordBatch], format: str) -> No
 
 def read_rows(path: Path) -> pa.Table:
     """The table behind a file: `input`, `output` and, but for text, `length` and `allowed`."""
+    if not path.is_file():
+        raise ValueError(f"{path}: the file is missing; generate the dataset again")
     with _one_line_errors(path):
         if path.suffix == ".parquet":
             import pyarrow.parquet as pq
 
-            table = pq.read_table(path)
+            with pq.ParquetFile(path) as file:
+                table = file.read()
         elif path.suffix == ".jsonl":
             import pyarrow.json as pj
 
-            table = pj.read_json(path)
+            options = pj.ParseOptions(explicit_schema=SCHEMA, unexpected_field_behavior="error")
+            table = pj.read_json(path, parse_options=options)
         else:
             import pyarrow.csv as pcsv
 
@@ -48,10 +52,11 @@ def read_rows(path: Path) -> pa.Table:
                 parse_options=pcsv.ParseOptions(delimiter="\t", quote_char=False),
                 convert_options=pcsv.ConvertOptions(column_types={"input": pa.string(), "output": pa.string()}),
             )
-        known = pa.schema([field for field in SCHEMA if field.name in table.column_names])
-        if "input" not in known.names or "output" not in known.names:
-            raise pa.ArrowInvalid("the columns input and output are missing")
+        known = pa.schema(list(SCHEMA)[:2] if path.suffix == ".txt" else SCHEMA)
+        if wrong := [name for name in known.names if table.column_names.count(name) != 1]:
+            raise pa.ArrowInvalid(f"it must have one column {wrong[0]}")
         table = table.select(known.names).cast(known)
+        table.validate(full=True)
         if any(column.null_count for column in table.columns):
             raise pa.ArrowInvalid("a cell is empty")
         return table
@@ -71,8 +76,6 @@ def _json_lines(batch: pa.RecordBatch) -> bytes:
 def _one_line_errors(path: Path) -> Iterator[None]:
     try:
         yield
-    except FileNotFoundError as error:
-        raise ValueError(f"{path}: the file is missing; generate the dataset again") from error
     except (pa.ArrowException, OSError) as error:
-        reason = str(error).splitlines()[0]
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise ValueError(f"{path}: the file is damaged ({reason}); generate the dataset again") from error

@@ -36,32 +36,27 @@ def from_json(text: str) -> tuple[Task, dict[str, Any], dict[str, Any]]:
     """The task, the recipe and the splits' entries. Raises ValueError if the file does not define a task."""
     try:
         content = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"not valid JSON: {error}") from error
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        found = content.get("format") if isinstance(content, dict) else None
-        raise ValueError(f"format {found!r} is not known; this version reads format {FORMAT}")
-    try:
-        task = Task(
-            variant=str(content["variant"]),
-            protocol=_one_of(content["protocol"], PROTOCOLS),
-            seed=int(content["seed"]),
-            order=_one_of(content["order"], ORDERS),
-            symbols=tuple(map(str, content["symbols"])),
-            functions={str(name): tuple(map(int, table)) for name, table in content["functions"].items()},
-            groups={str(group): tuple(map(str, names)) for group, names in content["groups"].items()},
-            train_graph=_graph_from_json(content["train_graph"]),
-            ood_graph=_graph_from_json(content["ood_graph"]),
-            shared_functions=content.get("shared_functions"),
-            shared_symbols=content.get("shared_symbols"),
-        )
-        splits = {str(name): dict(entry) for name, entry in content["splits"].items()}
-    except KeyError as error:
-        raise ValueError(f"the entry {error} is missing") from error
-    except (TypeError, AttributeError) as error:
-        raise ValueError(f"an entry has the wrong form: {error}") from error
+    found = content.get("format") if isinstance(content, dict) else None
+    if type(found) is not int or found != FORMAT:
+        raise ValueError(f"format {_shown(found)} is not known; this version reads format {FORMAT}")
+    task = Task(
+        variant=_get(content, "variant", str),
+        protocol=_one_of(_get(content, "protocol", str), PROTOCOLS),
+        seed=_get(content, "seed", int),
+        order=_one_of(_get(content, "order", str), ORDERS),
+        symbols=_listed(content, "symbols", str),
+        functions={name: _listed(content["functions"], name, int) for name in _get(content, "functions", dict)},
+        groups={group: _listed(content["groups"], group, str) for group in _get(content, "groups", dict)},
+        train_graph=_graph_from_json(_get(content, "train_graph", dict)),
+        ood_graph=_graph_from_json(_get(content, "ood_graph", dict)),
+        shared_functions=_get(content, "shared_functions", int, missing=None),
+        shared_symbols=_get(content, "shared_symbols", int, missing=None),
+    )
     check_task(task)
-    return task, dict(content.get("recipe", {})), splits
+    splits = {name: _split_from_json(content["splits"], name) for name in _get(content, "splits", dict)}
+    return task, _recipe_from_json(_get(content, "recipe", dict, missing={})), splits
 
 
 def _graph_to_json(graph: Graph) -> dict[str, Any]:
@@ -70,19 +65,73 @@ def _graph_to_json(graph: Graph) -> dict[str, Any]:
     return entry | ({"restrictions": restrictions} if restrictions else {})
 
 
-def _graph_from_json(entry: Mapping[str, Any]) -> Graph:
+def _graph_from_json(entry: dict[str, Any]) -> Graph:
+    edges = [_items(edge, "edges", str) for edge in _listed(entry, "edges", list)]
+    if wrong := [edge for edge in edges if len(edge) != 2]:
+        raise ValueError(f"an edge has two ends, not {len(wrong[0])}")
     restrictions = [
-        Restriction(source=str(r["from"]), function=str(r["function"]), symbols=tuple(map(int, r["symbols"])))
-        for r in entry.get("restrictions", [])
+        Restriction(
+            source=_get(rule, "from", str), function=_get(rule, "function", str), symbols=_listed(rule, "symbols", int)
+        )
+        for rule in _items(entry.get("restrictions", []), "restrictions", dict)
     ]
     return Graph(
-        edges=tuple((str(source), str(target)) for source, target in entry["edges"]),
-        lengths=tuple(map(int, entry["lengths"])),
+        edges=tuple((source, target) for source, target in edges),
+        lengths=_listed(entry, "lengths", int),
         restrictions=tuple(restrictions),
     )
 
 
-def _one_of(value: Any, choices: tuple[Any, ...]) -> Any:
+def _split_from_json(splits: dict[str, Any], name: str) -> dict[str, Any]:
+    entry = _get(splits, name, dict)
+    for key, kind in (("file", str), ("examples", int), ("by_length", dict), ("sha256", str)):
+        _get(entry, key, kind)
+    _items(list(entry["by_length"].values()), "by_length", int)
+    _get(entry, "in_train", int, missing=0)
+    return dict(entry)
+
+
+def _recipe_from_json(recipe: dict[str, Any]) -> dict[str, Any]:
+    for name in ("train", "iid", "ood"):
+        _get(recipe, name, int, missing=0)
+    if not 0 < _get(recipe, "fill", float, missing=1.0) <= 1:
+        raise ValueError(f"fill {recipe['fill']} must be a share above 0 and up to 1")
+    return dict(recipe)
+
+
+REQUIRED = object()
+KINDS = {str: "a printable text", int: "a whole number", float: "a number", list: "a list", dict: "an object"}
+
+
+def _get(entries: dict[str, Any], key: str, kind: type, missing: Any = REQUIRED) -> Any:
+    """The entry under a key, if it is of this kind."""
+    if key not in entries and missing is REQUIRED:
+        raise ValueError(f"the entry {key!r} is missing")
+    return _items([entries[key]], key, kind)[0] if key in entries else missing
+
+
+def _listed(entries: dict[str, Any], key: str, kind: type) -> tuple[Any, ...]:
+    """The list under a key, if all it holds is of this kind."""
+    return _items(_get(entries, key, list), key, kind)
+
+
+def _items(values: Any, key: str, kind: type) -> tuple[Any, ...]:
+    """The values as they are, if they are a list of things of this kind."""
+    if type(values) is not list:
+        raise ValueError(f"the entry {key!r} must be a list, not {_shown(values)}")
+    for value in values:
+        fits = type(value) in (int, float) if kind is float else type(value) is kind
+        if not fits or (kind is str and not value.isprintable()):
+            raise ValueError(f"the entry {key!r} must have {KINDS[kind]}, not {_shown(value)}")
+    return tuple(values)
+
+
+def _shown(value: Any) -> str:
+    """A value in few words."""
+    return KINDS[type(value)] if isinstance(value, list | dict) else f"{value!r:.60}"
+
+
+def _one_of(value: str, choices: tuple[Any, ...]) -> Any:
     if value not in choices:
         raise ValueError(f"{value!r} is not one of {', '.join(choices)}")
     return value

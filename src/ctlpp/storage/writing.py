@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -47,37 +47,37 @@ def fresh_folder(folder: Path, *, force: bool) -> Iterator[Path]:
     """A folder beside `folder` that takes its place in the end; removed again if anything fails."""
     check_target(folder, force=force)
     place = folder.with_name(f".{folder.name}.{os.getpid()}.part")
+    made: list[Path] = []
     try:
+        made += [parent for parent in folder.parents if not parent.exists()]
         folder.parent.mkdir(parents=True, exist_ok=True)
         place.mkdir()
         yield place
-        if folder.exists():
-            old = folder.with_name(f".{folder.name}.{os.getpid()}.old")
-            folder.rename(old)
-            place.rename(folder)
-            shutil.rmtree(old)
-        else:
-            place.rename(folder)
+        _put(place, folder, force=force)
+        made.clear()
     except (OSError, pa.ArrowException) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise ValueError(f"cannot write {folder}: {reason}; choose another folder or make room") from error
     finally:
         shutil.rmtree(place, ignore_errors=True)
+        for parent in made:
+            with suppress(OSError):
+                parent.rmdir()
 
 
-def write_file(path: Path, text: str, *, force: bool) -> None:
-    """Write one file: beside its place first, then renamed."""
-    if os.path.lexists(path) and not force:
-        raise ValueError(f"{path} exists already; choose another file, or say --force to replace it")
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+def _put(place: Path, folder: Path, *, force: bool) -> None:
+    """Rename `place` to `folder`; a folder that stands there goes only once the new one is in place."""
+    if not (force and folder.exists()):
+        place.rename(folder)
+        return
+    old = folder.with_name(f".{folder.name}.{os.getpid()}.old")
+    folder.rename(old)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(text, encoding="utf-8")
-        part.replace(path)
-    except OSError as error:
-        raise ValueError(f"cannot write {path}: {error.strerror}; choose another place or make room") from error
-    finally:
-        part.unlink(missing_ok=True)
+        place.rename(folder)
+    except BaseException:
+        old.rename(folder)
+        raise
+    shutil.rmtree(old)
 
 
 def check_target(folder: Path, *, force: bool) -> None:
@@ -86,5 +86,14 @@ def check_target(folder: Path, *, force: bool) -> None:
         return
     if not force:
         raise ValueError(f"{folder} exists already; choose another folder, or say --force to replace it")
-    if not folder.is_dir() or (any(folder.iterdir()) and not (folder / "task.json").is_file()):
+    if not _replaceable(folder):
         raise ValueError(f"{folder} is not a dataset folder, so --force does not replace it; choose another folder")
+
+
+def _replaceable(folder: Path) -> bool:
+    """A dataset folder or an empty one, not a link to it."""
+    try:
+        plain = folder.is_dir() and not folder.is_symlink()
+        return plain and ((folder / "task.json").is_file() or not any(folder.iterdir()))
+    except OSError:
+        return False
