@@ -20,6 +20,7 @@ def extract(answers: Array, inputs: Inputs) -> Array:
     0 is the code that most functions use for the value; -1 for functions that are never first in training or test.
     """
     from scipy.cluster.hierarchy import fcluster, linkage
+    from scipy.spatial.distance import pdist
 
     firsts = np.flatnonzero(inputs.firsts)
     codes = np.full((len(answers), *inputs.value.shape), -1, dtype=np.int64)
@@ -29,7 +30,7 @@ def extract(answers: Array, inputs: Inputs) -> Array:
         if len(firsts) == 1:
             codes[seed, firsts, starts] = 0
             continue
-        tree = linkage(rows, "average", metric="hamming")
+        tree = linkage(pdist(rows, "hamming"), "average")
         labels = fcluster(tree, DIFFERENT, "distance") - 1
         sizes = np.bincount(labels)
         codes[seed, firsts, starts] = np.argsort(np.argsort(-sizes, kind="stable"))[labels]

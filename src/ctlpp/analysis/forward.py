@@ -10,7 +10,7 @@ Example:
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from copy import deepcopy
@@ -65,16 +65,17 @@ def activations(crowd: Crowd, tokens: Tensor) -> tuple[Activations, Tensor]:
     logits_of_each = []
     for i in range(len(crowd.seeds)):
         with recording() as own:
-            logits_of_each.append(forward(pick(crowd, slice(i, i + 1)), tokens))
+            logits_of_each.append(forward(pick(crowd, [i]), tokens))
         each.append(own)
     stacked = {name: [torch.stack(same) for same in zip(*(own[name] for own in each), strict=True)] for name in each[0]}
     return stacked, torch.cat(logits_of_each)
 
 
-def pick(crowd: Crowd, group: slice) -> Crowd:
-    """Some seeds of a crowd, as a crowd."""
+def pick(crowd: Crowd, rows: Sequence[int]) -> Crowd:
+    """Some seeds of a crowd, by their rows, as a crowd."""
+    group = list(rows)
     extras = {name: extra[group] for name, extra in crowd.extras.items()}
-    return replace(crowd, seeds=crowd.seeds[group], weights=crowd.weights[group], extras=extras)
+    return replace(crowd, seeds=tuple(crowd.seeds[i] for i in group), weights=crowd.weights[group], extras=extras)
 
 
 def split(crowd: Crowd, workers: int) -> list[Crowd]:
@@ -82,7 +83,7 @@ def split(crowd: Crowd, workers: int) -> list[Crowd]:
     seeds = len(crowd.seeds)
     at_once = seeds if crowd.device.type != "cpu" else max(1, _CACHE // (4 * max(1, crowd.weights.shape[1])))
     at_once = 1 if not crowd.vectorised else min(at_once, -(-seeds // workers))
-    parts = [pick(crowd, slice(start, start + at_once)) for start in range(0, seeds, at_once)]
+    parts = [pick(crowd, range(start, min(start + at_once, seeds))) for start in range(0, seeds, at_once)]
     return parts if len(parts) == 1 else [replace(part, module=deepcopy(part.module)) for part in parts]
 
 

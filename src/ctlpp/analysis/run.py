@@ -1,0 +1,197 @@
+"""The analysis of a run folder, and the folder it is written to.
+
+`analysis.json` holds one number a seed and measure, correlations with OOD accuracy, and what everything is called; the
+Parquet files beside it hold the matrices (see `tables`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+
+import ctlpp
+from ctlpp.analysis.correlation import Correlation, correlate
+from ctlpp.analysis.forward import pick
+from ctlpp.analysis.history import History
+from ctlpp.analysis.inputs import Array
+from ctlpp.analysis.measures import MEASURES
+from ctlpp.analysis.study import Analysis, analyze
+from ctlpp.analysis.tables import tables
+from ctlpp.benchmark.task import Task
+from ctlpp.storage.reading import load
+from ctlpp.storage.task_file import from_json
+from ctlpp.training.folder import read_config
+from ctlpp.training.result import Run
+from ctlpp.training.run import load_run
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """A run and its analysis."""
+
+    config: dict[str, Any]
+    analysis: Analysis
+    history: History
+    diverged: dict[int, int]  # seed -> the step at which it was frozen
+    step: int
+    finished: bool
+
+    @property
+    def ood(self) -> Array:
+        """OOD accuracy of every seed: that of the run, or, where it has none, on the new pairs."""
+        final = self.history.final("ood")
+        return final if np.isfinite(final).any() else self.analysis.measures["pairs_ood"]
+
+    def correlations(self) -> dict[str, Correlation]:
+        """Each measure's correlation with OOD accuracy over the seeds that have not diverged."""
+        trained = np.array([seed not in self.diverged for seed in self.analysis.seeds])
+        ood = np.where(trained, self.ood, np.nan)
+        return {name: correlate(values, ood) for name, values in self.analysis.measures.items()}
+
+
+def study_run(
+    folder: Path,
+    *,
+    seeds: Sequence[int] | None = None,
+    data: Path | None = None,
+    unfinished: bool = False,
+    start: Callable[[int], Callable[[int], None]] = lambda seeds: lambda done: None,
+) -> Study:
+    """Analyse the seeds of a run folder. `start` is told the number of seeds and gives what to call with progress."""
+    config = read_config(folder)
+    task = find_task(folder, config, data)
+    run = load_run(folder)
+    finished = (folder / "result.json").is_file()
+    if not finished and not unfinished:
+        raise ValueError(
+            f"the run in {folder} is unfinished (step {run.step} of {config['recipe']['steps']}):"
+            " train on with --resume, or analyse its newest checkpoint with --unfinished"
+        )
+    chosen = choose_seeds(run, seeds)
+    analysis = analyze(chosen.crowd, task, advance=start(len(chosen.crowd.seeds)))
+    table = pq.read_table(BytesIO(run.metrics.parquet()))
+    history = History.of(table, chosen.crowd.seeds)
+    return Study(config, analysis, history, run.diverged, run.step, finished)
+
+
+def find_task(folder: Path, config: dict[str, Any], data: Path | None) -> Task:
+    """The task that a run was trained on: from its config, or from the dataset folder that the user names."""
+    noted = config.get("task") or config.get("about", {}).get("task")
+    if data is not None:
+        task = load(data).task
+    elif noted:
+        task = from_json(json.dumps({"splits": {}, **noted}))[0]
+    else:
+        raise ValueError(f"the run in {folder} does not say which task it was trained on: name its dataset with --data")
+    if (task.vocabulary.size, task.n_symbols) != (config["vocab_size"], config["n_classes"]):
+        raise ValueError(
+            f"the run in {folder} has {config['vocab_size']} tokens and {config['n_classes']} classes, the task"
+            f" {task.vocabulary.size} and {task.n_symbols}: name the dataset it was trained on"
+        )
+    return task
+
+
+def choose_seeds(run: Run, seeds: Sequence[int] | None) -> Run:
+    """The run with only some of its seeds."""
+    if seeds is None:
+        return run
+    have = run.crowd.seeds
+    for seed in seeds:
+        if seed not in have:
+            raise ValueError(f"no seed {seed} in this run: choose from {', '.join(map(str, have))}")
+    rows = [have.index(seed) for seed in dict.fromkeys(seeds)]
+    return replace(run, crowd=pick(run.crowd, rows))
+
+
+def summary(study: Study) -> dict[str, Any]:
+    """The content of `analysis.json`."""
+    found, inputs, config = study.analysis, study.analysis.inputs, study.config
+    about = {key: config[key] for key in ("model", "preset", "variant", "protocol", "parameters")}
+    final = {split: _plain(study.history.final(split)) for split in study.history.splits}
+    content: dict[str, Any] = {
+        "format": FORMAT,
+        **about,
+        "seeds": list(found.seeds),
+        "step": study.step,
+        "finished": study.finished,
+        "diverged": [seed for seed in found.seeds if seed in study.diverged],
+        "functions": list(inputs.task.functions),
+        "symbols": list(inputs.task.symbols),
+        "groups": {group: list(names) for group, names in inputs.task.groups.items()},
+        "compared": {group: list(partners) for group, partners in inputs.partners.items()},
+        "pairs": {"train": int(inputs.train.sum()), "ood": int(inputs.ood.sum())},
+        "accuracy": final,
+        "measures": {name: {**asdict(MEASURES[name]), "values": _plain(v)} for name, v in found.measures.items()},
+        "correlations": {name: _finite(asdict(c)) for name, c in study.correlations().items()},
+        "notes": found.notes,
+        "versions": {"ctlpp": ctlpp.__version__},
+    }
+    if found.layout is not None and found.place is not None and found.effect is not None:
+        content["state"] = {
+            "kind": found.layout.kind,
+            "levels": found.effect.shape[1],
+            "parts": list(found.part_labels),
+        }
+        content["places"] = [
+            {"level": level, "part": found.part_labels[part], "effect": round(float(found.effect[s, level, part]), 6)}
+            for s, (level, part) in enumerate(found.place.tolist())
+        ]
+    return content
+
+
+def write_numbers(study: Study, place: Path) -> None:
+    """`analysis.json` and the Parquet files."""
+    text = json.dumps(summary(study), indent=1, ensure_ascii=False, allow_nan=False)
+    (place / "analysis.json").write_text(text + "\n", encoding="utf-8")
+    for name, table in tables(study.analysis).items():
+        pq.write_table(table, place / f"{name}.parquet")
+
+
+@contextmanager
+def fresh_folder(folder: Path, *, force: bool) -> Iterator[Path]:
+    """A folder beside `folder` that takes its place in the end; removed again if anything fails."""
+    check_target(folder, force=force)
+    place = folder.with_name(f".{folder.name}.{os.getpid()}.part")
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        place.mkdir()
+        yield place
+        if folder.exists():
+            shutil.rmtree(folder)
+        place.rename(folder)
+    except OSError as error:
+        raise ValueError(f"cannot write {folder}: {error.strerror or error}; choose another or make room") from error
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def check_target(folder: Path, *, force: bool) -> None:
+    """Raise ValueError if the folder must not be written."""
+    if not os.path.lexists(folder):
+        return
+    if not force:
+        raise ValueError(f"{folder} exists already: choose another folder with --out, or say --force to replace it")
+    if not folder.is_dir() or (any(folder.iterdir()) and not (folder / "analysis.json").is_file()):
+        raise ValueError(
+            f"{folder} is not an analysis, so --force does not replace it: choose another folder with --out"
+        )
+
+
+def _plain(values: Array) -> list[float | None]:
+    return [round(float(value), 6) if np.isfinite(value) else None for value in values]
+
+
+def _finite(numbers: dict[str, Any]) -> dict[str, Any]:
+    return {name: None if isinstance(n, float) and not np.isfinite(n) else n for name, n in numbers.items()}

@@ -1,0 +1,83 @@
+"""Training curves: every seed over time, the success rate, and accuracy per length at the end."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from ctlpp.analysis.history import SUCCESS, History
+from ctlpp.figures.style import COLOURS, DARK, DOUBLE, SINGLE, new_figure
+
+SPLIT_COLOURS = {"iid": COLOURS[0], "ood": COLOURS[1]}
+NAMES = {"iid": "IID", "ood": "OOD"}
+
+
+def draw_curves(history: History) -> Figure:
+    """Accuracy of every seed (thin) and their mean (thick) over time; the success rate below."""
+    splits = shown(history)
+    figure = new_figure(DOUBLE, 8.2)
+    grid = figure.add_gridspec(
+        2, max(1, len(splits)), left=0.075, right=0.985, bottom=0.115, top=0.93, hspace=0.28, height_ratios=(1.9, 1)
+    )
+    top: Axes | None = None
+    for i, split in enumerate(splits):
+        axes = figure.add_subplot(grid[0, i], sharey=top)
+        top = top or axes
+        curve = history.accuracy[split, 0]
+        axes.plot(history.steps, curve, color=colour_of(split), linewidth=0.5, alpha=0.45)
+        axes.plot(history.steps, np.nanmean(curve, axis=1), color=DARK, linewidth=1.5, label="mean of the seeds")
+        axes.axhline(SUCCESS, color=DARK, linestyle=":", linewidth=0.6)
+        axes.set(ylim=(-0.03, 1.03))
+        axes.set_title(f"{name_of(split)} accuracy of {curve.shape[1]} seeds")
+        axes.tick_params(labelbottom=False)
+        if i == 0:
+            axes.set_ylabel("accuracy")
+            axes.legend(loc="lower right")
+        below = figure.add_subplot(grid[1, i], sharex=axes)
+        below.plot(history.steps, history.success(split), color=colour_of(split), drawstyle="steps-post", linewidth=1.2)
+        below.set(ylim=(-0.03, 1.03), xlabel="training step")
+        if i == 0:
+            below.set_ylabel(f"seeds above {SUCCESS:.0%}")
+    return figure
+
+
+def draw_lengths(history: History) -> Figure:
+    """Accuracy by number of functions: every seed a dot, and the mean."""
+    figure = new_figure(SINGLE, 5.2)
+    axes = figure.add_axes((0.14, 0.19, 0.83, 0.66))
+    splits = shown(history)
+    lengths = sorted({length for split in splits for length in history.lengths(split)})
+    for i, split in enumerate(splits):
+        own = history.lengths(split)
+        if not own:
+            continue
+        shift = (i - (len(splits) - 1) / 2) * 0.3
+        points = np.stack([history.final(split, length) for length in own])  # (lengths, S)
+        jitter = np.linspace(-0.09, 0.09, points.shape[1])[None] if points.shape[1] > 1 else np.zeros((1, 1))
+        at = np.array([lengths.index(length) for length in own]) + shift
+        axes.plot(
+            at[:, None] + jitter, points, ".", color=colour_of(split), alpha=0.45, markersize=3, markeredgewidth=0
+        )
+        axes.plot(at, np.nanmean(points, axis=1), "_", color=colour_of(split), markersize=8, markeredgewidth=1.6)
+        axes.plot([], [], "_", color=colour_of(split), markersize=8, markeredgewidth=1.6, label=name_of(split))
+    axes.set_xticks(range(len(lengths)), [str(length) for length in lengths])
+    axes.set(ylim=(-0.03, 1.03), xlabel="functions in the example", ylabel="accuracy at the end")
+    figure.legend(*axes.get_legend_handles_labels(), loc="upper center", ncols=4, bbox_to_anchor=(0.55, 1.0))
+    return figure
+
+
+def shown(history: History) -> list[str]:
+    """The splits worth a curve: iid and ood, or whatever there is."""
+    known = [split for split in ("iid", "ood") if (split, 0) in history.accuracy]
+    return known or [split for split in history.splits if (split, 0) in history.accuracy][:3]
+
+
+def colour_of(split: str) -> str:
+    """A split's colour."""
+    return SPLIT_COLOURS.get(split, COLOURS[4])
+
+
+def name_of(split: str) -> str:
+    """A split's name in a figure."""
+    return NAMES.get(split, split)

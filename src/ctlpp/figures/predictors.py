@@ -1,0 +1,70 @@
+"""Which measure predicts failure? Every measure against OOD accuracy, and the correlations side by side."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from ctlpp.analysis.correlation import Correlation
+from ctlpp.analysis.measures import MEASURES, PREDICTORS
+from ctlpp.analysis.run import Study
+from ctlpp.figures.style import COLOURS, DARK, DOUBLE, GREY, SINGLE, new_figure
+
+COUNTED = ("codes", "clusters")  # measures that are no shares: their axis is not 0 to 1
+
+
+def draw_scatter(study: Study) -> Figure:
+    """A panel for each measure; one point is one seed."""
+    names = [name for name in PREDICTORS if np.isfinite(study.analysis.measures.get(name, np.array([np.nan]))).any()]
+    across = min(4, max(1, len(names)))
+    down = -(-max(1, len(names)) // across)
+    height = 3.9 * down + 0.4
+    figure = new_figure(DOUBLE, height)
+    grid = figure.add_gridspec(
+        down, across, left=0.075, right=0.985, bottom=1.0 / height, top=1 - 0.75 / height, hspace=0.75, wspace=0.28
+    )
+    found, ood = study.correlations(), study.ood
+    frozen = np.array([seed in study.diverged for seed in study.analysis.seeds])
+    for i, name in enumerate(names):
+        axes, values = figure.add_subplot(grid[divmod(i, across)]), study.analysis.measures[name]
+        axes.plot(values[~frozen], ood[~frozen], "o", markersize=3, color=COLOURS[0], alpha=0.75, markeredgewidth=0)
+        axes.plot(values[frozen], ood[frozen], "x", markersize=3, color=GREY)
+        axes.set_ylim(-0.04, 1.04)
+        if name not in COUNTED:
+            low = min(0.0, float(np.nanmin(values)))
+            axes.set_xlim(low - 0.04, 1.04)
+        axes.set_title(f"{MEASURES[name].label}\n{_text(found[name])}", linespacing=1.35, pad=3)
+        if i % across == 0:
+            axes.set_ylabel("OOD accuracy")
+    return figure
+
+
+def _text(found: Correlation) -> str:
+    if not np.isfinite(found.pearson):
+        return "no correlation defined"
+    return f"r = {found.pearson:.2f} [{found.low:.2f}, {found.high:.2f}]"
+
+
+def draw_ranking(study: Study) -> Figure:
+    """Correlation of each measure with OOD accuracy with its interval, the strongest on top."""
+    found = {name: c for name, c in study.correlations().items() if name in PREDICTORS and np.isfinite(c.pearson)}
+    order = sorted(found, key=lambda name: abs(found[name].pearson))
+    height = 1.9 + 0.42 * max(1, len(order))
+    figure = new_figure(SINGLE, height)
+    axes = figure.add_axes((0.37, 1.05 / height, 0.58, 1 - 1.9 / height))
+    for row, name in enumerate(order):
+        one = found[name]
+        axes.plot([one.low, one.high], [row, row], "-", color=COLOURS[0], linewidth=1.2)
+        axes.plot(one.pearson, row, "o", color=COLOURS[0], markersize=4)
+        axes.plot(
+            one.spearman, row, "d", color=COLOURS[1], markersize=3.2, markerfacecolor="white", markeredgewidth=0.8
+        )
+    axes.axvline(0, color=DARK, linewidth=0.5)
+    axes.set_yticks(range(len(order)), [MEASURES[name].label for name in order])
+    axes.set(xlim=(-1.05, 1.05), ylim=(-0.6, max(1, len(order)) - 0.4), xlabel="correlation with OOD accuracy")
+    axes.grid(axis="x", color="#e5e5e5", linewidth=0.4)
+    axes.set_axisbelow(True)
+    axes.plot([], [], "o-", color=COLOURS[0], markersize=4, label="Pearson, 95 % interval")
+    axes.plot([], [], "d", color=COLOURS[1], markersize=3.2, markerfacecolor="white", label="Spearman")
+    figure.legend(*axes.get_legend_handles_labels(), loc="upper center", ncols=2, bbox_to_anchor=(0.5, 1.0))
+    return figure

@@ -1,0 +1,110 @@
+"""Similarity matrices: one figure a seed with a panel for each symbol, and a failing seed beside a successful one."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from ctlpp.analysis.clusters import Clustering
+from ctlpp.analysis.inputs import Array, Inputs
+from ctlpp.analysis.study import Analysis
+from ctlpp.figures.style import DOUBLE, colour_bar, group_colours, heat, new_figure
+
+STRIP = 0.045  # height of the strip of group colours, as a share of the matrix
+
+
+def draw_seed(analysis: Analysis, row: int, title: str) -> Figure:
+    """The matrices of all symbols of one seed (as Figs. 9 – 11 of the paper)."""
+    assert analysis.similarity is not None
+    assert analysis.clusters is not None
+    inputs, count = analysis.inputs, analysis.inputs.n_symbols
+    across = min(4, count)
+    down = -(-count // across)
+    panel, gap, top, bottom = 3.45, 0.4, 0.75, 0.55  # cm
+    height = top + down * (panel + gap) + bottom
+    figure = new_figure(DOUBLE, height)
+    image = None
+    for value in range(count):
+        line, column = divmod(value, across)
+        left = (0.1 + column * (panel + gap)) / DOUBLE
+        low = 1 - (top + line * (panel + gap) + panel) / height
+        box = (left, low, panel / DOUBLE, panel / height)
+        one = analysis.clusters[row][value]
+        axes, image = _matrix(figure, box, analysis.similarity[row, value], one, inputs)
+        axes.set_title(f"symbol {inputs.task.symbols[value]}: {_count(one)}", pad=6)
+    figure.text(0.1 / DOUBLE, 1 - 0.28 / height, title, fontsize=8, va="center")
+    _legend(figure, inputs, 0.1 / DOUBLE, 0.3 / height)
+    colour_bar(figure, image, (0.72, 0.42 / height, 0.2, 0.14 / height), "")
+    figure.text(0.705, 0.49 / height, "cosine similarity", ha="right", va="center", fontsize=6)
+    return figure
+
+
+def draw_contrast(analysis: Analysis, rows: list[int], value: int, titles: list[str]) -> Figure:
+    """One symbol in one or two seeds, with the functions' names (as Fig. 3 of the paper)."""
+    assert analysis.similarity is not None
+    assert analysis.clusters is not None
+    inputs = analysis.inputs
+    panel, top, bottom, margin = 6.6, 0.95, 1.15, 0.55  # cm
+    width, height = 1.55 + len(rows) * (panel + margin), top + panel + bottom
+    figure = new_figure(width, height)
+    colours = group_colours(inputs.groups)
+    image = None
+    for i, row in enumerate(rows):
+        one = analysis.clusters[row][value]
+        box = ((0.35 + i * (panel + margin)) / width, bottom / height, panel / width, panel / height)
+        axes, image = _matrix(figure, box, analysis.similarity[row, value], one, inputs)
+        names = [list(inputs.task.functions)[f] for f in one.order]
+        size = min(6.0, 150 / len(names))
+        axes.set_xticks(range(len(names)), names, fontsize=size)
+        axes.set_yticks(range(len(names)), names, fontsize=size)
+        axes.tick_params(length=0, pad=1)
+        for texts in (axes.get_xticklabels(), axes.get_yticklabels()):
+            for text, function in zip(texts, one.order, strict=True):
+                text.set_color(colours[inputs.groups[inputs.group_of[function]]])
+        axes.set_title(f"{titles[i]}\nsymbol {inputs.task.symbols[value]}: {_count(one)}", pad=9, linespacing=1.35)
+    _legend(figure, inputs, 0.35 / width, 0.3 / height)
+    at = (0.45 + len(rows) * (panel + margin)) / width
+    colour_bar(figure, image, (at - 0.25 / width, bottom / height, 0.18 / width, panel / height), "cosine similarity")
+    return figure
+
+
+def _matrix(
+    figure: Figure, box: tuple[float, float, float, float], cosines: Array, one: Clustering, inputs: Inputs
+) -> tuple[Axes, object]:
+    """A matrix in the order of its tree, with lines between clusters and a strip of group colours above."""
+    left, bottom, width, height = box
+    axes = figure.add_axes((left, bottom, width, height))
+    image = heat(axes, cosines[np.ix_(one.order, one.order)], low=-1)
+    labels = one.labels[one.order]
+    for border in np.flatnonzero(labels[1:] != labels[:-1]) + 0.5:
+        axes.axhline(border, color="white", linewidth=0.9)
+        axes.axvline(border, color="white", linewidth=0.9)
+    colours = group_colours(inputs.groups)
+    strip = np.array([[to_rgb(colours[inputs.groups[inputs.group_of[f]]]) for f in one.order]])
+    above = figure.add_axes((left, bottom + height * 1.008, width, height * STRIP))
+    above.imshow(strip, aspect="auto")
+    above.set_axis_off()
+    return axes, image
+
+
+def _count(one: Clustering) -> str:
+    return "one cluster" if one.count == 1 else f"{one.count} clusters"
+
+
+def _legend(figure: Figure, inputs: Inputs, left: float, bottom: float) -> None:
+    """The groups' names in their colours."""
+    width, height = figure.get_size_inches() * 2.54
+    figure.text(left, bottom, "group", va="center", fontsize=6)
+    for i, (group, colour) in enumerate(group_colours(inputs.groups).items()):
+        at = left + (1.0 + 0.95 * i) / width
+        figure.add_artist(_square(figure, at, bottom - 0.09 / height, colour))
+        figure.text(at + 0.26 / width, bottom, group, va="center", fontsize=6)
+
+
+def _square(figure: Figure, left: float, bottom: float, colour: str) -> Rectangle:
+    width, height = figure.get_size_inches() * 2.54
+    shape = (0.18 / width, 0.18 / height)
+    return Rectangle((left, bottom), *shape, color=colour, transform=figure.transFigure, linewidth=0)

@@ -1,0 +1,100 @@
+"""Everything `ctlpp analyze` writes: the numbers of a run's analysis and all its figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from ctlpp.analysis.run import Study, check_target, fresh_folder, study_run, write_numbers
+from ctlpp.figures.accuracy import draw_accuracy, draw_compatibility
+from ctlpp.figures.curves import draw_curves, draw_lengths, shown
+from ctlpp.figures.exchange import draw_interchange, draw_places
+from ctlpp.figures.predictors import draw_ranking, draw_scatter
+from ctlpp.figures.similarity import draw_contrast, draw_seed
+from ctlpp.figures.style import FORMATS, save, style
+
+Progress = Callable[[int], Callable[[int], None]]  # told a total, gives what to call with steps done
+Drawing = tuple[str, Callable[[], Figure]]  # file name without its ending
+
+
+def analyze_run(
+    folder: Path | str,
+    out: Path | str | None = None,
+    *,
+    seeds: Sequence[int] | None = None,
+    data: Path | None = None,
+    unfinished: bool = False,
+    force: bool = False,
+    formats: Sequence[str] = FORMATS,
+    computing: Progress = lambda total: lambda done: None,
+    drawing: Progress = lambda total: lambda done: None,
+) -> Study:
+    """Analyse a run folder and write numbers and figures to `out`, by default its folder `analysis`."""
+    folder = Path(folder)
+    target = folder / "analysis" if out is None else Path(out)
+    check_target(target, force=force)
+    study = study_run(folder, seeds=seeds, data=data, unfinished=unfinished, start=computing)
+    with fresh_folder(target, force=force) as place:
+        write_numbers(study, place)
+        draw_all(study, place / "figures", formats, drawing)
+    return study
+
+
+def draw_all(
+    study: Study, place: Path, formats: Sequence[str] = FORMATS, start: Progress = lambda total: lambda done: None
+) -> None:
+    """Draw every figure that this study allows into a folder."""
+    place.mkdir(parents=True, exist_ok=True)
+    every = list(drawings(study))
+    advance = start(len(every))
+    with style():
+        for name, draw in every:
+            save(draw(), place / name, formats)
+            advance(1)
+
+
+def drawings(study: Study) -> Iterator[Drawing]:
+    """The figures by name, each with the call that draws it."""
+    found = study.analysis
+    rows, titles, value = examples(study)
+    if shown(study.history):
+        yield "curves", partial(draw_curves, study.history)
+        yield "lengths", partial(draw_lengths, study.history)
+    yield "accuracy", partial(draw_accuracy, found, rows, value, titles)
+    yield "compatibility", partial(draw_compatibility, found, rows, value, titles)
+    if found.interchange is not None:
+        yield "interchange", partial(draw_interchange, found)
+        yield "places", partial(draw_places, found)
+    if len(found.seeds) > 1:
+        yield "measures", partial(draw_scatter, study)
+        yield "correlations", partial(draw_ranking, study)
+    if found.similarity is not None:
+        yield "similarity", partial(draw_contrast, found, rows, value, titles)
+        for row, seed in enumerate(found.seeds):
+            yield f"similarity-seed-{seed}", partial(draw_seed, found, row, title_of(study, row))
+
+
+def examples(study: Study) -> tuple[list[int], list[str], int]:
+    """The seeds with least and most OOD accuracy, their titles, and the symbol with which the first fails most."""
+    trained = [row for row, seed in enumerate(study.analysis.seeds) if seed not in study.diverged]
+    by_accuracy = sorted(trained or range(len(study.analysis.seeds)), key=lambda row: np.nan_to_num(study.ood[row]))
+    rows = list(dict.fromkeys([by_accuracy[0], by_accuracy[-1]]))
+    inputs = study.analysis.inputs
+    pairs = inputs.ood if inputs.ood.any() else np.ones_like(inputs.ood)
+    between = np.broadcast_to(inputs.value[:, None, :], pairs.shape)
+    right = study.analysis.right[rows[0]]
+    value = min(range(inputs.n_symbols), key=lambda symbol: right[pairs & (between == symbol)].mean())
+    return rows, [title_of(study, row) for row in rows], value
+
+
+def title_of(study: Study, row: int) -> str:
+    """Seed and accuracies."""
+    seed, ood = study.analysis.seeds[row], study.ood[row]
+    iid = study.history.final("iid")[row]
+    known = [f"{name} {number:.2f}" for name, number in (("IID", iid), ("OOD", ood)) if np.isfinite(number)]
+    state = [f"diverged at step {study.diverged[seed]}"] if seed in study.diverged else []
+    return ", ".join([f"seed {seed}", *known, *state])

@@ -1,0 +1,82 @@
+"""Hand-made networks whose inner codes are known exactly."""
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from ctlpp.benchmark.dataset import generate
+from ctlpp.benchmark.task import Task
+from ctlpp.models.activations import record
+from ctlpp.training.crowd import Crowd, gather
+
+SYMBOLS, FUNCTIONS = 4, 8
+
+
+class Coded(nn.Module):
+    """Applies functions by table, one column at a time, and carries the value of a prefix as a code.
+
+    Layer i applies the (i + 1)-th function; its column then holds the result: one-hot over (code, symbol). A function
+    writes code `writes[f]` and understands the codes `reads[f]`; of any other code it makes symbol 0. With one code for
+    all the network is systematic. With a code a group, the groups do not understand each other.
+    """
+
+    writes: Tensor
+    reads: Tensor
+    table: Tensor
+
+    def __init__(self, task: Task, writes: list[int], reads: list[list[int]], noise: float = 0.0) -> None:
+        super().__init__()
+        self.n, self.functions, self.codes = task.n_symbols, task.n_functions, max(writes) + 1
+        self.register_buffer("table", torch.tensor(task.table.astype(np.int64)))
+        self.register_buffer("writes", torch.tensor(writes))
+        understood = torch.zeros(self.functions, self.codes, dtype=torch.bool)
+        for function, codes in enumerate(reads):
+            understood[function, codes] = True
+        self.register_buffer("reads", understood)
+        self.width = self.codes * self.n
+        self.embed = nn.Parameter(torch.zeros(task.vocabulary.size, self.width))  # what a column holds at first
+        with torch.no_grad():
+            for symbol in range(self.n):
+                for code in range(self.codes):  # every function understands a plain symbol
+                    self.embed[self.functions + symbol, code * self.n + symbol] = 1
+        self.classify = nn.Parameter(torch.eye(self.n).repeat(self.codes, 1))  # (W, C)
+        self.noise = nn.Parameter(noise * torch.randn(self.functions, self.width))
+
+    def forward(self, tokens: Tensor) -> Tensor:  # (B, L + 2): f_L … f_1 s end
+        h = self.embed[tokens]  # (B, T, W)
+        last = tokens.shape[1] - 2  # the symbol's column
+        for column in range(last - 1, -1, -1):
+            new = self.apply_function(tokens[:, column], h[:, column + 1])
+            here = (torch.arange(tokens.shape[1]) == column)[None, :, None]
+            h = record("state", torch.where(here, new[:, None], h))
+        readout = record("readout", h[:, 0])
+        return readout @ self.classify
+
+    def apply_function(self, function: Tensor, before: Tensor) -> Tensor:  # (B,), (B, W) -> (B, W)
+        by_code = before.unflatten(-1, (self.codes, self.n))  # (B, codes, n)
+        heard = (by_code * self.reads[function][..., None]).amax(1)  # (B, n)
+        symbol = torch.where(heard.amax(-1) > 0.5, self.table[function, heard.argmax(-1)], 0)
+        code = self.writes[function]
+        where = torch.arange(self.width) == (code * self.n + symbol)[:, None]
+        return where.float() + self.noise[function]
+
+
+@pytest.fixture(scope="session")
+def task() -> Task:
+    return generate("R", symbols=SYMBOLS, functions=FUNCTIONS, max_length=3, train=100, iid=9, ood=9).task
+
+
+@pytest.fixture(scope="session")
+def systematic(task: Task) -> Crowd:
+    """Two seeds with one code for everything."""
+    every = [[0]] * FUNCTIONS
+    return gather(lambda v, c: Coded(task, [0] * FUNCTIONS, every, noise=0.01), task.vocabulary.size, SYMBOLS, [3, 8])
+
+
+@pytest.fixture(scope="session")
+def two_codes(task: Task) -> Crowd:
+    """Two seeds whose groups write and read codes of their own."""
+    group = [0 if name in task.groups["a"] else 1 for name in task.functions]
+    reads = [[code] for code in group]
+    return gather(lambda v, c: Coded(task, group, reads, noise=0.01), task.vocabulary.size, SYMBOLS, [0, 1])
