@@ -25,3 +25,15 @@ def data() -> None:
     from ctlpp.cli.tables import print_table
 
     print_table(*compare())
+
+
+@app.command()
+def train() -> None:
+    """Seeds trained together against a plain loop over single seeds; memory of 25 NDR seeds.
+
+    `ctlpp bench train`
+    """
+    from ctlpp.bench.train import compare
+    from ctlpp.cli.tables import print_table
+
+    print_table(*compare())

@@ -31,9 +31,9 @@ def show(
     settings = {name: value for name, value in locals().items() if name not in ("variant", "out", "force")}
 
     from ctlpp.benchmark.settings import Settings, make_task_from
+    from ctlpp.cli.files import write_file
     from ctlpp.cli.tables import print_task
     from ctlpp.figures.task_graph import draw_task
-    from ctlpp.storage.writing import write_file
 
     try:
         task = make_task_from(Settings(variant=variant, **settings))

@@ -97,7 +97,7 @@ def train(
     except Interrupted as stop:
         raise KeyboardInterrupt(how_to_resume(stop)) from stop
     except ValueError as error:
-        raise o.named_as_options(error, given) from error
+        raise o.named_as_options(error, (*DATA, *RECIPE, "preset", "device")) from error
     print_run(run, out)
 
 

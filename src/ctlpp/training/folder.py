@@ -18,6 +18,7 @@ _OURS = {"checkpoint", "config.json", "metrics.parquet", "result.json", ".lock"}
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Hold a run folder; a second process is refused. The system lets go when the process ends, however it ends."""
+    _check_ours(folder)
     make_folder(folder)
     handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT)
     try:
@@ -33,13 +34,18 @@ def locked(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
+def _check_ours(folder: Path) -> None:
+    """Refuse a folder with other things in it, and leave nothing there."""
+    if folder.is_dir() and not (folder / "config.json").exists():
+        strange = sorted(p.name for p in folder.iterdir() if p.name not in _OURS and p.suffix != ".part")
+        if strange:
+            raise ValueError(f"{folder} holds other files ({strange[0]}, …): choose an empty or a new folder")
+
+
 def claim(folder: Path, config: dict[str, Any], resume: bool) -> dict[str, Any]:
     """Start a run in a folder, or check that the run in it is the one to resume. Returns the folder's config."""
     path = folder / "config.json"
     if not path.exists():
-        strange = sorted(p.name for p in folder.iterdir() if p.name not in _OURS and p.suffix != ".part")
-        if strange:
-            raise ValueError(f"{folder} holds other files ({strange[0]}, …): choose an empty or a new folder")
         write_json(path, config)
         return config
     if not resume:

@@ -1,0 +1,188 @@
+"""Every mistake around training: one line on stderr, exit code 2, nothing lost and nothing left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+Command = Callable[..., Any]
+Refused = Callable[..., str]
+DATA = ("--symbols", "4", "--functions", "8", "--max-length", "3", "--train", "200", "--iid", "20", "--ood", "30")
+QUICK = ("--preset", "quick", "--batch", "16", "--steps", "4", "--device", "cpu", "--seeds", "2", "--out", "run")
+ZOO = "lstm, transformer, ndr, lstm_uni, gru, rnn, transformer_untied"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ("lstn R", f"unknown model 'lstn': choose from {ZOO}, or package.module:factory"),
+        ("gru Q", "unknown variant 'Q': choose from CTL, A, R, S, or a TOML file with a graph, or a dataset folder"),
+        ("gru R --preset fast", "unknown --preset 'fast': choose from released, paper, quick"),
+        ("gru R --splits iid,odd", "unknown split 'odd': choose from train, iid, ood, singles, pairs, any"),
+        ("gru R --batch 201", "--batch 201 is larger than the data: there are 200 training examples"),
+        ("gru R --batch 0", "--batch 0: must be a whole number, 1 or more"),
+        ("gru R --steps 0", "--steps 0: must be a whole number, 1 or more"),
+        ("gru R --lr 0", "--lr 0.0: must be above 0 and at most 1"),
+        ("gru R --lr nan", "--lr nan: must be above 0 and at most 1"),
+        ("gru R --eval-every -1", "--eval-every -1: must be a whole number, 0 or more"),
+        ("gru R --precision half", "--precision 'half': choose from auto, float32, bf16"),
+        ("gru R --seeds 0", "--seeds 0: at least one seed is needed; write 25 (that is 0 … 24), 3,7,9, 25-49 or 7-7"),
+        ("gru R --device tpu", "unknown --device 'tpu': choose from auto, cpu, cuda"),
+        ("gru R --track mlflow", "--track mlflow: choose from tensorboard, wandb"),
+        ("gru R --size width", "--size width: write it as NAME=VALUE"),
+        ("gru R --set rate=1", "--set rate: no such setting; choose from steps, batch, lr"),
+        ("gru R --set clip=-1", "clip -1: must be 0 (none) to a million"),
+        ("gru R --size depth=3", "model 'gru': the factory raised TypeError: "),
+        ("gru R --symbols 1", "--symbols 1: use 2 to 1000"),
+        ("nowhere:model R", "model 'nowhere:model': cannot import nowhere: ModuleNotFoundError: "),
+        ("json:model R", "model 'json:model': json has no 'model'"),
+        ("json:__doc__ R", "model 'json:__doc__': __doc__ is of type str, not a callable"),
+        ("json:loads R", "model 'json:loads': the factory raised "),
+        ("own:no_module R", "model 'own:no_module': the factory returned int; it should return an nn.Module"),
+        (
+            "own:every_token R",
+            "model 'own:every_token': forward returns (2, 4, 4) for tokens of shape (2, 4); it should return (2, 4)",
+        ),
+        ("own:Raises R", "model 'own:Raises': forward raised KeyError: 'oops'"),
+        ("own:broken_import R", "model 'own:broken_import': own has no 'broken_import'"),
+        ("broken:model R", "model 'broken:model': cannot import broken: ZeroDivisionError: division by zero"),
+    ],
+)
+def test_train_names_what_is_wrong_and_what_would_be_right(refused: Refused, arguments: str, line: str) -> None:
+    Path("own.py").write_text(
+        "from torch import nn\n"
+        "def no_module(vocab_size, n_classes): return 7\n"
+        "def every_token(vocab_size, n_classes): return nn.Embedding(vocab_size, n_classes)\n"
+        "class Raises(nn.Module):\n"
+        "    def __init__(self, vocab_size, n_classes): super().__init__()\n"
+        "    def forward(self, tokens): raise KeyError('oops')\n"
+    )
+    Path("broken.py").write_text("1 / 0\n")
+    model, variant, *options = arguments.split()
+    assert refused("train", model, variant, *DATA, *QUICK, *options).startswith(line)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_gpu_that_is_not_there_is_named(refused: Refused) -> None:
+    line = "--device 'cuda': PyTorch finds no CUDA GPU on this machine; use cpu"
+    assert refused("train", "gru", "R", *DATA, *QUICK, "--device", "cuda") == line
+
+
+@pytest.fixture
+def run(command: Command) -> tuple[str, ...]:
+    """The arguments of a run that is finished, on a dataset folder."""
+    assert command("generate", "R", *DATA, "--out", "data").code == 0
+    arguments = ("train", "gru", "data", *QUICK)
+    assert command(*arguments).code == 0
+    return arguments
+
+
+def test_a_run_is_not_overwritten(refused: Refused, run: tuple[str, ...]) -> None:
+    assert refused(*run) == "run already holds a run: continue it with --resume, or choose another folder"
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        (
+            ("--lr", "0.5"),
+            "the run in run has lr 0.001, not 0.5: resume with the same settings, or choose another folder",
+        ),
+        (("--seeds", "3"), "the run in run has seeds [0, 1], not [0, 1, 2]: resume with the same settings"),
+        (("--size", "width=8"), "the run in run has options "),
+    ],
+)
+def test_a_run_resumes_only_as_it_was(refused: Refused, run: tuple[str, ...], change: Any, line: str) -> None:
+    assert refused(*run, *change, "--resume").startswith(line)
+
+
+def test_a_run_of_another_model_is_not_resumed(refused: Refused, run: tuple[str, ...]) -> None:
+    line = "the run in run has model gru, not rnn: resume with the same settings, or choose another folder"
+    assert refused("train", "rnn", *run[2:], "--resume") == line
+
+
+def test_a_run_of_another_version_is_not_resumed(refused: Refused, run: tuple[str, ...]) -> None:
+    config = json.loads(Path("run/config.json").read_text())
+    Path("run/config.json").write_text(json.dumps(config | {"format": 0}))
+    assert "was written by another version of ctlpp" in refused(*run, "--resume")
+
+
+def test_data_that_changed_since_the_run_began_is_noticed(command: Command, refused: Refused, run: Any) -> None:
+    assert command("generate", "R", *DATA, "--seed", "1", "--force", "--out", "data").code == 0
+    line = (
+        "the data has changed since the run in run began (split train):"
+        " resume with the data it began with, or choose another folder"
+    )
+    assert refused(*run, "--resume") == line
+
+
+def test_a_damaged_dataset_folder_is_not_trained_on(refused: Refused, run: tuple[str, ...]) -> None:
+    os.truncate("data/train.parquet", 100)
+    assert refused(*run[:-1], "other").startswith("data/train.parquet")
+
+
+def test_options_of_the_data_make_no_sense_beside_a_folder(refused: Refused, run: tuple[str, ...]) -> None:
+    line = "--symbols: data is a dataset folder and says that itself; leave the option out"
+    assert refused(*run[:-1], "other", "--symbols", "4") == line
+
+
+def test_a_folder_with_other_things_in_it_is_left_alone(refused: Refused) -> None:
+    Path("run").mkdir()
+    Path("run/letter.txt").write_text("keep me")
+    line = "run holds other files (letter.txt, …): choose an empty or a new folder"
+    assert refused("train", "gru", "R", *DATA, *QUICK) == line
+
+
+def test_a_full_disk_keeps_what_was_saved(
+    command: Command, run: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.fsync
+
+    def full(handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    done = command(*run[:-1], "other")
+    assert done.code == 2
+    line = done.err.splitlines()[-1]
+    assert line.startswith("ctlpp: cannot write other/")
+    assert line.endswith("No space left on device; what was saved before is still there: make room and resume")
+    monkeypatch.setattr(os, "fsync", real)
+    assert command(*run[:-1], "other", "--resume").code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ("nowhere --data data", "no run in nowhere: there is no config.json in it"),
+        ("run --data nowhere", "nowhere is no dataset folder: it has no readable task.json"),
+        ("run --data data --splits odd", "unknown split 'odd': choose from train, iid, ood, singles, pairs, any"),
+        ("run --data larger", "larger has 21 tokens, the run in run was trained with 13: they do not fit"),
+        ("run --data eight", "eight has 8 symbols, the run in run was trained with 4: they do not fit"),
+        ("run --data mirrored", "mirrored is written left-to-right, the run in run was trained right-to-left"),
+        ("run --data changed", "changed has other functions than the run in run was trained with (a); use its task"),
+    ],
+)
+def test_evaluate_refuses_what_does_not_fit(
+    command: Command, refused: Refused, run: Any, arguments: str, line: str
+) -> None:
+    small = ("--max-length", "3", "--train", "200", "--iid", "20", "--ood", "30", "--format", "text")
+    for name, options in {
+        "larger": ("--functions", "16", "--symbols", "4"),
+        "eight": ("--functions", "4", "--symbols", "8", "--max-length", "5"),
+        "mirrored": ("--functions", "8", "--symbols", "4", "--order", "left-to-right"),
+        "changed": ("--functions", "8", "--symbols", "4", "--seed", "1"),
+    }.items():
+        if name in arguments:
+            assert command("generate", "R", *small, *options, "--out", name).code == 0
+    assert refused("evaluate", *arguments.split()) == line
+
+
+def test_models_knows_its_presets(refused: Refused) -> None:
+    assert refused("models", "--preset", "fast") == "unknown preset 'fast': choose from released, paper, quick"
