@@ -2,7 +2,8 @@
 
 The training examples are visited in rounds. In a round the examples of each length are shuffled and cut into batches
 (a last partial batch is left out), and the batches of all lengths come in random order. A length with fewer examples
-than one batch fills a single batch by repeating them, so that it is not lost.
+than one batch fills a single batch by repeating them, so that it is not lost. With `length_mix="even"` every length has
+the same number of batches in a round, however many examples it has.
 
 A *curriculum* decides which examples take part: a function `weights(progress, length, tokens) -> (N,)` that gives each
 example of a length its chance, 0 to 1, to take part in the round that begins when the share `progress` of the
@@ -77,21 +78,25 @@ class Batches:
         common, own = self._generator(round_, 0), [self._generator(round_, reader) for reader in self.readers]
         plan: list[tuple[int, Tensor]] = []
         while len(plan) < self.per_round:
-            batches = []
-            for length, taking_part in self._taking_part(round_, common).items():
-                orders = torch.stack([self._shuffled(taking_part, generator) for generator in own])  # (S, n · B)
+            batches, lengths = [], self._taking_part(round_, common)
+            share = -(-self.per_round // len(lengths)) if self.recipe.length_mix == "even" else 0
+            for length, taking_part in lengths.items():
+                orders = torch.stack([self._shuffled(taking_part, generator, share) for generator in own])  # (S, n · B)
                 orders = orders.to(self.device, non_blocking=True).view(len(own), -1, self.recipe.batch)
                 batches += [(length, part if self.per_seed else part[0]) for part in orders.unbind(1)]
             plan += [batches[i] for i in torch.randperm(len(batches), generator=common).tolist()]
         return plan[: self.per_round]
 
-    def _shuffled(self, numbers: Tensor, generator: torch.Generator) -> Tensor:
-        """The numbers in random order, as many as fill whole batches."""
+    def _shuffled(self, numbers: Tensor, generator: torch.Generator, share: int) -> Tensor:
+        """The numbers in random order, as many as fill whole batches, or `share` batches if it is above 0."""
         batch = self.recipe.batch
+        wanted = batch * (share or max(1, len(numbers) // batch))
+        if share:
+            times = -(-wanted // len(numbers))
+            orders = [torch.randperm(len(numbers), generator=generator) for _ in range(times)]
+            return numbers[torch.cat(orders)][:wanted]
         shuffled = numbers[torch.randperm(len(numbers), generator=generator)]
-        if len(numbers) < batch:
-            return shuffled.repeat(-(-batch // len(numbers)))[:batch]
-        return shuffled[: len(numbers) // batch * batch]
+        return shuffled.repeat(-(-wanted // len(numbers)))[:wanted]
 
     def _taking_part(self, round_: int, generator: torch.Generator) -> dict[int, Tensor]:
         """Numbers of the examples of each length that take part in a round."""

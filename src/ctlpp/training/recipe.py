@@ -29,6 +29,7 @@ class Recipe:
     weight_decay: float = 0.0  # pull of every weight toward 0
     clip: float = 1.0  # limit of each seed's own gradient norm; 0 for none
     batch_order: str = "shared"  # "shared": every seed sees the same batches; "per_seed": each seed its own
+    length_mix: str = "natural"  # "natural": lengths as often as the data has them; "even": all equally often
     batch_seed: int = 0  # decides the order of the examples
     precision: str = "auto"  # "float32", "bf16" (autocast), or "auto": bf16 on CUDA, float32 elsewhere
     eval_every: int = 1000  # steps between evaluations; one more at the end; 0 for the end only
@@ -60,6 +61,7 @@ class Recipe:
         self._choose("schedule", "constant", "cosine")
         self._choose("optimizer", "adamw", "adam")
         self._choose("batch_order", "shared", "per_seed")
+        self._choose("length_mix", "natural", "even")
         self._choose("precision", "auto", "float32", "bf16")
         self._check("curriculum", isinstance(self.curriculum, str), "must be package.module:function, or empty")
 
