@@ -43,6 +43,12 @@ def splits() -> Splits:
     return tiny_splits()
 
 
+@pytest.fixture(autouse=True)
+def on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is pinned here is the CPU's behaviour, also where there is a GPU."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+
+
 class Heard:
     """An observer that remembers."""
 

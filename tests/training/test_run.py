@@ -236,7 +236,6 @@ def test_bad_input_is_one_line_and_leaves_no_folder(
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_cuda_that_is_not_there_is_one_line(tiny: Any, splits: Any) -> None:
     with pytest.raises(ValueError, match=r"^device 'cuda': PyTorch finds no CUDA GPU on this machine; use cpu$"):
         train(tiny, splits, device="cuda")

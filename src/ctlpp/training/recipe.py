@@ -5,13 +5,16 @@ Example:
     (1.0, 300000)
     >>> recipe_for("lstm", variant="S").batch
     128
+    >>> recipe_for("lstm", steps=1000).steps
+    1000
     >>> Recipe(lr=0)
     Traceback (most recent call last):
     ValueError: lr 0: must be above 0 and at most 1
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from math import cos, pi
+from typing import Any
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,10 +121,13 @@ RECIPES: dict[str, dict[str, Recipe]] = {
 }
 
 
-def recipe_for(model: str, preset: str = "released", variant: str = "") -> Recipe:
-    """The recipe of a model of the zoo; a model without one gets that of the NDR."""
+def recipe_for(model: str, preset: str = "released", variant: str = "", **changes: Any) -> Recipe:
+    """The recipe of a model of the zoo, with some settings changed; a model without one gets that of the NDR."""
     if preset not in RECIPES:
         raise ValueError(f"unknown preset {preset!r}: choose from {', '.join(RECIPES)}")
-    if (model, preset, variant) == ("lstm", "released", "S"):
-        return _LSTM_ON_S
-    return RECIPES[preset].get(model, RECIPES[preset]["ndr"])
+    names = [field.name for field in fields(Recipe)]
+    if unknown := [name for name in changes if name not in names]:
+        raise ValueError(f"unknown setting {unknown[0]!r}: choose from {', '.join(names)}")
+    on_s = (model, preset, variant) == ("lstm", "released", "S")
+    recipe = _LSTM_ON_S if on_s else RECIPES[preset].get(model, RECIPES[preset]["ndr"])
+    return replace(recipe, **changes)

@@ -1,0 +1,58 @@
+from typing import Any
+
+import pytest
+import torch
+
+from ctlpp.training.crowd import gather
+from ctlpp.training.evaluate import evaluate
+from ctlpp.training.writers import OfflineWandb, TensorBoard, curves
+
+
+@pytest.mark.parametrize("vectorised", [True, False])
+@pytest.mark.parametrize(("group", "batch"), [(0, 1024), (2, 5), (1, 7)])
+def test_scores_equal_those_of_each_module_on_its_own(
+    tiny: Any, splits: Any, vectorised: bool, group: int, batch: int
+) -> None:
+    crowd = gather(tiny, 8, 4, [2, 3, 5])
+    crowd.vectorised = vectorised
+    scores = {(s.seed, s.split, s.length): s for s in evaluate(crowd, splits, group=group, batch=batch)}
+    assert len(scores) == 3 * 3 * 4
+    for seed in crowd.seeds:
+        model = crowd.member(seed)
+        for name, split in splits.items():
+            logits = {length: model(tokens) for length, (tokens, _) in split.items()}
+            right = {length: (logits[length].argmax(-1) == split[length][1]).float() for length in split}
+            loss = torch.nn.functional.cross_entropy(logits[2], split[2][1])
+            assert scores[seed, name, 2].accuracy == pytest.approx(right[2].mean().item())
+            assert scores[seed, name, 2].loss == pytest.approx(loss.item(), rel=1e-5)
+            assert scores[seed, name, 0].accuracy == pytest.approx(torch.cat(list(right.values())).mean().item())
+
+
+def test_evaluation_draws_no_dropout(tiny: Any, splits: Any) -> None:
+    crowd = gather(tiny, 8, 4, [0, 1])
+    assert evaluate(crowd, splits) == evaluate(crowd, splits)
+
+
+def test_an_empty_split_is_refused(tiny: Any) -> None:
+    empty = {2: (torch.zeros(0, 4, dtype=torch.int64), torch.zeros(0, dtype=torch.int64))}
+    with pytest.raises(ValueError, match=r"^split 'iid' is empty: nothing to evaluate$"):
+        evaluate(gather(tiny, 8, 4, [0]), {"iid": empty})
+
+
+def test_curves_have_a_mean_and_a_line_for_every_seed(tiny: Any, splits: Any) -> None:
+    values = curves(evaluate(gather(tiny, 8, 4, [2, 3]), {"iid": splits["iid"]}))
+    assert list(values) == ["iid/accuracy/seed 2", "iid/accuracy/seed 3", "iid/accuracy/mean", "iid/loss/mean"]
+    assert values["iid/accuracy/mean"] == pytest.approx(
+        (values["iid/accuracy/seed 2"] + values["iid/accuracy/seed 3"]) / 2
+    )
+
+
+@pytest.mark.parametrize(("writer", "package"), [(TensorBoard, "tensorboard"), (OfflineWandb, "wandb")])
+def test_a_writer_whose_library_is_missing_says_how_to_get_it(
+    writer: Any, package: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(
+        __import__("sys").modules, {"tensorboard": "torch.utils.tensorboard"}.get(package, package), None
+    )
+    with pytest.raises(ValueError, match=rf"is not installed: pip install {package}$"):
+        writer(tmp_path)
