@@ -133,7 +133,7 @@ def check_plan(
         return
     for name, graph, after in zip(("train", "OOD"), (plan.train, plan.ood), EDGES[variant], strict=True):
         if set(graph.edges) != set(Graph.of(after, lengths=[]).edges):
-            raise ValueError(f"the {name} graph does not have the edges of variant {variant}")
+            raise ValueError(f"the {name} graph does not have the edges of variant {variant}; use another name")
     sets = {(rule.source, rule.function): set(rule.symbols) for rule in plan.train.restrictions}
     shared = plan.groups["o"] if variant == "S" else ()
     if len(shared) != (shared_functions or 0):

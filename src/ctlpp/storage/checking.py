@@ -38,7 +38,7 @@ def check(folder: str | Path) -> Proof:
     _check_names(folder, task, entries)
     parsed: dict[str, dict[int, Parsed]] = {}
     for name, entry in entries.items():
-        table = read_split(folder, name, entry)
+        table = read_split(folder, entry)
         parsed[name] = parse(task, table, str(folder / entry["file"]))
         _check_counts(folder, name, entry, parsed[name])
         for part in parsed[name].values():

@@ -76,6 +76,6 @@ def _json_lines(batch: pa.RecordBatch) -> bytes:
 def _one_line_errors(path: Path) -> Iterator[None]:
     try:
         yield
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise ValueError(f"{path}: the file is damaged ({reason}); generate the dataset again") from error

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from pathlib import PurePath
 from typing import Any
 
 from ctlpp.benchmark.graph import Graph, Restriction
 from ctlpp.benchmark.task import ORDERS, PROTOCOLS, Task, check_task
+from ctlpp.storage.formats import ENDINGS
 
 FORMAT = 1
 
@@ -88,6 +90,8 @@ def _split_from_json(splits: dict[str, Any], name: str) -> dict[str, Any]:
         _get(entry, key, kind)
     _items(list(entry["by_length"].values()), "by_length", int)
     _get(entry, "in_train", int, missing=0)
+    if (file := PurePath(entry["file"])).name != entry["file"] or file.suffix not in ENDINGS.values():
+        raise ValueError(f"split {name!r} needs the name of a file in the folder, not {entry['file']!r}")
     return dict(entry)
 
 
