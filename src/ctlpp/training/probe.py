@@ -10,7 +10,6 @@ from ctlpp.training.crowd import Crowd, one_line
 from ctlpp.training.recipe import Recipe
 from ctlpp.training.step import Optimizer, Stepper
 
-_CPU_MOST = 2 << 30  # bytes: more activations at a time do not make a CPU faster
 _CPU_TENSOR = 8 << 20  # bytes: larger tensors leave the caches, and one seed at a time is then the fastest
 
 
@@ -79,16 +78,18 @@ def activations(crowd: Crowd, recipe: Recipe, tokens: Tensor, targets: Tensor, b
         return tensor
 
     one = _trial(crowd, slice(0, 1), recipe, bf16)
+    weights = one.crowd.weights.untyped_storage().data_ptr()
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
         one.gradient(slice(0, 1), *_batch_of(slice(0, 1), tokens, targets))
-    return sum(kept.values()), max(kept.values())
+    kept.pop(weights, None)
+    return sum(kept.values()), max(kept.values(), default=0)
 
 
 def memory_budget(device: torch.device) -> int:
     """Bytes that activations may take on a device."""
     if device.type == "cuda":
         return int(0.7 * torch.cuda.mem_get_info(device)[0])
-    return min(_CPU_MOST, _available() // 2)
+    return _available() // 2
 
 
 def _available() -> int:
@@ -109,18 +110,14 @@ def seeds_at_a_time(
         return 1, ""
     each, largest = activations(crowd, recipe, tokens, targets, bf16)
     fit = max(1, budget // max(1, each * 3 // 2))  # half as much again for gradients on their way
-    if crowd.device.type == "cpu":
-        fit = min(fit, max(1, _CPU_TENSOR // max(1, largest)))
-    if fit >= seeds:
-        return seeds, ""
-    return _even(seeds, fit), _split_line(seeds, _even(seeds, fit)) if budget < each * seeds * 3 // 2 else ""
+    quick = max(1, _CPU_TENSOR // max(1, largest)) if crowd.device.type == "cpu" else seeds
+    group = _even(seeds, min(fit, quick, seeds))
+    if fit >= min(quick, seeds):
+        return group, ""
+    return group, f"{seeds} seeds do not fit into memory together: each step takes them {group} at a time"
 
 
 def _even(seeds: int, most: int) -> int:
     """The size of groups of at most `most` seeds that are as equal as can be."""
     groups = -(-seeds // most)
     return -(-seeds // groups)
-
-
-def _split_line(seeds: int, group: int) -> str:
-    return f"{seeds} seeds do not fit into memory together: each step takes them {group} at a time"
