@@ -54,7 +54,7 @@ class Coded(nn.Module):
         return readout @ self.classify
 
     def apply_function(self, function: Tensor, before: Tensor) -> Tensor:  # (B,), (B, W) -> (B, W)
-        by_code = before.unflatten(-1, (self.codes, self.n))  # (B, codes, n)
+        by_code = before.view(-1, self.codes, self.n)  # (B, codes, n)
         heard = (by_code * self.reads[function][..., None]).amax(1)  # (B, n)
         symbol = torch.where(heard.amax(-1) > 0.5, self.table[function, heard.argmax(-1)], 0)
         code = self.writes[function]

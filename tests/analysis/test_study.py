@@ -1,5 +1,7 @@
 """All measures on networks with a known answer."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -16,12 +18,12 @@ from ctlpp.training.crowd import Crowd, gather
 
 @pytest.fixture(scope="module")
 def of_systematic(systematic: Crowd, task: Task) -> Analysis:
-    return analyze(systematic, task, others=1)
+    return analyze(systematic, task)
 
 
 @pytest.fixture(scope="module")
 def of_two_codes(two_codes: Crowd, task: Task) -> Analysis:
-    return analyze(two_codes, task, others=1)
+    return analyze(two_codes, task)
 
 
 def numbers(analysis: Analysis) -> dict[str, float]:
@@ -81,7 +83,9 @@ def test_the_extracted_tables_are_those_the_network_was_made_of(of_two_codes: An
     assert codes_per_symbol(of_two_codes.codes, inputs).tolist() == [[2] * 4] * 2
     for row in table(of_two_codes.answers, of_two_codes.codes, inputs):
         assert row["share"] == 1
-        users = [f for f in range(8) if of_two_codes.codes[row["seed"], f, inputs.start[f, row["value"]]] == row["code"]]
+        users = [
+            f for f in range(8) if of_two_codes.codes[row["seed"], f, inputs.start[f, row["value"]]] == row["code"]
+        ]
         same_group = inputs.group_of[users[0]] == inputs.group_of[row["second"]]
         expected = inputs.value[row["second"], row["value"]] if same_group else 0
         assert row["answer"] == expected
@@ -117,7 +121,7 @@ def test_a_seed_has_the_same_numbers_alone_and_in_a_crowd(name: str, task: Task)
 def test_for_a_recurrent_model_interchange_is_the_accuracy_on_the_pair_itself(task: Task) -> None:
     """It reads the first function before the second, so its state is all that the second one sees."""
     crowd = gather(lambda v, c: build("gru", v, c, "quick"), task.vocabulary.size, 4, seeds=[0, 1])
-    found = analyze(crowd, task, others=1)
+    found = analyze(crowd, task)
     assert found.effect is not None
     found_at_two = found.place is not None and (found.place[:, 0] == 2).all()
     if found_at_two:
@@ -154,16 +158,12 @@ def test_one_module_or_any_callable_can_be_analysed(task: Task, systematic: Crow
 
 
 def test_a_module_that_cannot_be_vectorised_gives_the_same_numbers(task: Task, two_codes: Crowd) -> None:
-    from dataclasses import replace
-
     slow, fast = (analyze(replace(two_codes, vectorised=v), task) for v in (False, True))
     for name, values in fast.measures.items():
         np.testing.assert_allclose(values, slow.measures[name], atol=1e-5, err_msg=name)
 
 
 def test_numbers_that_are_not_finite_do_no_harm(task: Task, two_codes: Crowd) -> None:
-    from dataclasses import replace
-
     weights = two_codes.weights.clone()
     weights[1] = float("nan")
     found = analyze(replace(two_codes, weights=weights), task)

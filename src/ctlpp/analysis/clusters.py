@@ -1,12 +1,15 @@
 """Clusters of a few vectors, by a rule that can answer *one*.
 
-Average linkage gives a tree; its cut into k = 2, 3, … clusters with the best mean silhouette is accepted only if
+Average linkage gives a tree; its cut into k = 2, 3, … clusters with the best silhouette is accepted only if
 
-- the silhouette is at least 0.5: a point is on average twice as far from the nearest other cluster as from its own;
-- the clusters are apart by at least a tenth of `unit`, the distance at which the network tells symbols apart: a
-  structure far below that scale makes no difference to it.
+- the silhouette is at least 0.6: points are 2.5 times as far from the nearest other cluster as from their own. One
+  Gaussian cloud of 8 to 32 points reaches it in 5 % of cases if it is flat (two dimensions), in fewer than 1 % if it
+  has three or more. It is the mean over clusters of the mean over their points, and 0 for a point alone: an outlier
+  does not make a cluster;
+- the clusters are apart by at least 0.3 of `unit`, the distance at which the network tells symbols apart: a structure
+  far below that scale makes no difference to it.
 
-Otherwise there is one cluster.
+Otherwise there is one cluster. Distances must be lengths: for directions the chord √(2 − 2 cos), not 1 − cos.
 
 Example:
     >>> points = np.array([0.0, 0.1, 0.2, 5.0, 5.1])
@@ -24,8 +27,8 @@ import numpy as np
 
 from ctlpp.analysis.inputs import Array
 
-SILHOUETTE = 0.5
-APART = 0.1
+SILHOUETTE = 0.6
+APART = 0.3
 MOST = 8  # clusters
 
 
@@ -71,7 +74,7 @@ def cluster(distance: Array, unit: float) -> Clustering:
 
 
 def silhouette(distance: Array, labels: Array) -> float:
-    """Mean of (b − a) / max(a, b): a the mean distance to one's own cluster, b to the nearest other; alone, 0."""
+    """Mean over clusters of (b − a) / max(a, b): a the mean distance to one's own cluster, b to the nearest other."""
     if labels.max() == 0:
         return -1.0
     member = (labels[:, None] == np.arange(labels.max() + 1)).astype(float)  # (N, clusters)
@@ -82,4 +85,5 @@ def silhouette(distance: Array, labels: Array) -> float:
     others = sums / sizes
     others[own] = np.inf
     b = others.min(axis=1)
-    return float(np.where(alone, 0, (b - a) / np.maximum(np.maximum(a, b), 1e-12)).mean())
+    each = np.where(alone, 0, (b - a) / np.maximum(np.maximum(a, b), 1e-12))
+    return float((each @ member / sizes).mean())

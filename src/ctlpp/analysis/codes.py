@@ -7,6 +7,8 @@ One code a symbol is what a systematic learner needs; two codes mean that some f
 `table` is then what the model has learned: for every second function and code, the answer it gives.
 """
 
+from typing import Any
+
 import numpy as np
 
 from ctlpp.analysis.inputs import Array, Inputs
@@ -43,9 +45,9 @@ def codes_per_symbol(codes: Array, inputs: Inputs) -> Array:
     return np.asarray(codes[:, functions, inputs.start.T].max(axis=-1) + 1)
 
 
-def table(answers: Array, codes: Array, inputs: Inputs) -> list[dict[str, int | float]]:
+def table(answers: Array, codes: Array, inputs: Inputs) -> list[dict[str, Any]]:
     """What each second function makes of each code: the commonest answer, its share, and the states behind it."""
-    rows: list[dict[str, int | float]] = []
+    rows: list[dict[str, Any]] = []
     functions = np.arange(inputs.n_functions)
     for seed in range(len(answers)):
         for value in range(inputs.n_symbols):

@@ -14,15 +14,11 @@ from ctlpp.analysis.states import Bases, Layout, answers_with
 from ctlpp.training.crowd import Crowd
 
 
-def choose_pairs(inputs: Inputs, others: int) -> Array:
-    """All pairs that only the test has, and of the others every so many-th consumer of each donor. (F, F, symbols)"""
-    return inputs.ood | every(inputs, others)
-
-
-def every(inputs: Inputs, step: int) -> Array:
-    """Every so many-th consumer of each donor, evenly over donors and consumers. (F, F, symbols) bool"""
-    first, second, symbol = grid(inputs.answer.shape)
-    return np.asarray((first + second + symbol) % step == 0)
+def thin(pairs: Array, most: int) -> Array:
+    """At most about so many of a set of pairs: every so many-th consumer of each donor. (F, F, symbols) bool"""
+    step = max(1, round(pairs.sum() / most))
+    first, second, symbol = grid(pairs.shape)
+    return np.asarray(pairs & ((first + second + symbol) % step == 0))
 
 
 def interchange(

@@ -26,17 +26,22 @@ def similarity(vectors: Array) -> Array:
 
 
 def symbol_distance(vectors: Array) -> Array:
-    """Mean cosine distance between vectors that mean different symbols. (S, values, F, D) -> (S,)"""
+    """Root mean square chord between vectors that mean different symbols. (S, values, F, D) -> (S,)"""
     values, functions = vectors.shape[1:3]
     unit = normalise(vectors)
     total, own = unit.sum(axis=(1, 2)), unit.sum(axis=2)  # (S, D), (S, values, D)
     cosines = (total**2).sum(-1) - (own**2).sum(axis=(1, 2))  # summed over all ordered pairs of different values
-    return np.asarray(1 - cosines / (functions**2 * values * (values - 1)))
+    return chord(cosines / (functions**2 * values * (values - 1)))
+
+
+def chord(cosines: Array) -> Array:
+    """The distance between unit vectors with these cosines."""
+    return np.asarray(np.sqrt(np.clip(2 - 2 * cosines, 0, None)))
 
 
 def cluster_all(cosines: Array, unit: Array, inputs: Inputs) -> list[list[Clustering]]:
     """The clusters of every seed and value; those of the first group come first."""
-    every = [[cluster(1 - matrix, unit=u) for matrix in of_seed] for of_seed, u in zip(cosines, unit, strict=True)]
+    every = [[cluster(chord(matrix), unit=u) for matrix in of_seed] for of_seed, u in zip(cosines, unit, strict=True)]
     return [[one.sorted_by(inputs.group_of) for one in of_seed] for of_seed in every]
 
 

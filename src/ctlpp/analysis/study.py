@@ -25,7 +25,7 @@ from ctlpp.analysis.clusters import Clustering
 from ctlpp.analysis.codes import codes_per_symbol, extract
 from ctlpp.analysis.forward import activations, answers, in_parts
 from ctlpp.analysis.inputs import Array, Inputs
-from ctlpp.analysis.interchange import choose_pairs, every, interchange
+from ctlpp.analysis.interchange import interchange, thin
 from ctlpp.analysis.places import find_places
 from ctlpp.analysis.probes import cka, probe
 from ctlpp.analysis.similarity import across_and_within, by_value, cluster_all, similarity, symbol_distance
@@ -35,7 +35,7 @@ from ctlpp.benchmark.task import Task
 from ctlpp.training.crowd import Crowd
 
 STAGES = 3  # after each of which the progress of a seed is told
-STITCHED = 4  # stitching tries every fourth consumer of a donor
+SAMPLE = 512  # pairs that stitching tries, and interchange as a control
 
 
 @dataclass(eq=False)
@@ -74,17 +74,17 @@ def analyze(
     model: Crowd | nn.Module | Callable[[Tensor], Tensor],
     task: Task,
     *,
-    others: int = 4,
+    control: int = SAMPLE,
     advance: Callable[[int], None] = lambda seeds: None,
 ) -> Analysis:
     """Analyse all seeds of a crowd, or one model: a module, or any callable that makes logits of tokens.
 
-    others: interchange tries all pairs of the test, and of the rest every so many-th consumer of a donor.
+    control: interchange tries all pairs that only the test has, and about so many of the others.
     advance: called with numbers that add up to `STAGES` times the number of seeds.
     """
     crowd = model if isinstance(model, Crowd) else as_crowd(model)
     inputs = Inputs.of(task)
-    parts = in_parts(crowd, lambda part: _ask(part, inputs, others, advance))
+    parts = in_parts(crowd, lambda part: _ask(part, inputs, control, advance))
     found: dict[str, Any] = {
         name: np.concatenate([part[name] for part in parts])
         for name in parts[0]
@@ -109,7 +109,7 @@ class _Called(nn.Module):
         return self.model(tokens)
 
 
-def _ask(crowd: Crowd, inputs: Inputs, others: int, advance: Callable[[int], None]) -> dict[str, Any]:
+def _ask(crowd: Crowd, inputs: Inputs, control: int, advance: Callable[[int], None]) -> dict[str, Any]:
     """Everything that needs the model, for some seeds."""
     seeds, shape = len(crowd.seeds), inputs.value.shape
     found: dict[str, Any] = {"answers": answers(crowd, inputs.pairs()).numpy().reshape(seeds, *inputs.answer.shape)}
@@ -120,14 +120,14 @@ def _ask(crowd: Crowd, inputs: Inputs, others: int, advance: Callable[[int], Non
         found["readout"] = seen["readout"][0].float().cpu().numpy().reshape(seeds, *shape, -1)
     found["layout"] = layout = Layout.of(seen)
     if layout is not None:
-        found |= _exchange(crowd, layout, inputs, others, advance)
+        found |= _exchange(crowd, layout, inputs, control, advance)
     else:
         advance((STAGES - 1) * seeds)
     return found
 
 
 def _exchange(
-    crowd: Crowd, layout: Layout, inputs: Inputs, others: int, advance: Callable[[int], None]
+    crowd: Crowd, layout: Layout, inputs: Inputs, control: int, advance: Callable[[int], None]
 ) -> dict[str, Array]:
     """Find the places and exchange states there."""
     tokens = inputs.base_tokens()
@@ -138,16 +138,17 @@ def _exchange(
     places = find_places(crowd, layout, inputs, bases, donor_states)
     donors = places.read(donor_states)  # (S, F · n, W)
     advance(len(crowd.seeds))
+    tried = inputs.ood | thin(~inputs.ood, control)
     found = {
         "effect": places.effect.numpy(),
         "place": torch.stack([places.index, places.part], dim=1).cpu().numpy(),
-        "interchange": interchange(crowd, layout, inputs, bases, places, donors, choose_pairs(inputs, others)),
+        "interchange": interchange(crowd, layout, inputs, bases, places, donors, tried),
     }
     table = donors.view(len(donors), *inputs.value.shape, -1)
     found["probe_within"], found["probe_across"] = (accuracy.numpy() for accuracy in probe(table, inputs))
     found["cka"] = cka(table, inputs).numpy()
     if inputs.partners:
-        sample = inputs.ood & every(inputs, STITCHED)
+        sample = thin(inputs.ood, SAMPLE)
         for kind in ("orthogonal", "affine"):
             mapped = stitch(donors, inputs, kind)
             found[kind] = interchange(crowd, layout, inputs, bases, places, mapped, sample)

@@ -42,7 +42,7 @@ def draw_interchange(analysis: Analysis) -> Figure:
     table = by_groups(analysis, analysis.interchange)  # (S, G, G, values)
     cells = np.nanmean(np.where(np.isfinite(table), table, np.nan), axis=3) if table.size else table
     figure = new_figure(DOUBLE, 6.2)
-    grid = figure.add_gridspec(1, 2, left=0.06, right=0.98, bottom=0.17, top=0.88, width_ratios=(1, 1.5), wspace=0.38)
+    grid = figure.add_gridspec(1, 2, left=0.06, right=0.98, bottom=0.2, top=0.9, width_ratios=(1, 1.5), wspace=0.38)
     axes, colours = figure.add_subplot(grid[0]), group_colours(inputs.groups)
     mean, spread = cells.mean(axis=0), cells.std(axis=0)
     image = heat(axes, mean)
@@ -63,15 +63,16 @@ def draw_interchange(analysis: Analysis) -> Figure:
         points = _by_symbol(analysis, analysis.interchange, pairs)  # (S, values)
         at = np.arange(inputs.n_symbols) + (number - 0.5) * 0.36
         jitter = np.linspace(-0.1, 0.1, len(points))[:, None] if len(points) > 1 else np.zeros((1, 1))
-        by_symbol.plot(at + jitter, points, ".", markersize=2.2, color=COLOURS[number], alpha=0.55, markeredgewidth=0)
+        by_symbol.plot(at + jitter, points, ".", markersize=3, color=COLOURS[number], alpha=0.55, markeredgewidth=0)
         by_symbol.hlines(np.nanmean(points, axis=0), at - 0.15, at + 0.15, color=COLOURS[number], linewidth=1.6)
         by_symbol.plot([], [], "-", color=COLOURS[number], linewidth=1.6, label=f"pairs {kind}")
     by_symbol.axhline(1 / inputs.n_symbols, color=DARK, linestyle=":", linewidth=0.6)
-    by_symbol.text(inputs.n_symbols - 0.5, 1 / inputs.n_symbols, "chance", ha="right", va="bottom", fontsize=6)
+    by_symbol.text(-0.72, 1 / inputs.n_symbols, "chance", ha="left", va="bottom", fontsize=6)
     by_symbol.set_xticks(range(inputs.n_symbols), inputs.task.symbols)
     by_symbol.set(xlabel="symbol the state stands for", ylabel="interchange accuracy", ylim=(-0.03, 1.03))
+    by_symbol.set_xlim(-0.75, inputs.n_symbols - 0.5)
     by_symbol.set_title("every seed (dots) and their mean")
-    by_symbol.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2)
+    by_symbol.legend(loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=2)
     return figure
 
 
@@ -107,5 +108,5 @@ def draw_places(analysis: Analysis) -> Figure:
     axes.set_ylabel(what)
     axes.set_xlabel({"columns": "column", "steps": "", "directions": "direction"}[analysis.layout.kind])
     axes.set_title("effect of changing the state there\n(in brackets: seeds whose place it is)", linespacing=1.3)
-    colour_bar(figure, image, (0.85, 1.0 / height, 0.025, 0.5 * levels / height), "effect")
+    colour_bar(figure, image, (0.85, 1.0 / height, 0.025, 0.5 * levels / height), "")
     return figure

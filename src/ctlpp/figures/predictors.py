@@ -10,7 +10,7 @@ from ctlpp.analysis.measures import MEASURES, PREDICTORS
 from ctlpp.analysis.run import Study
 from ctlpp.figures.style import COLOURS, DARK, DOUBLE, GREY, SINGLE, new_figure
 
-COUNTED = ("codes", "clusters")  # measures that are no shares: their axis is not 0 to 1
+COUNTED = ("codes", "clusters")  # from 1 on; the others are shares
 
 
 def draw_scatter(study: Study) -> Figure:
@@ -18,10 +18,10 @@ def draw_scatter(study: Study) -> Figure:
     names = [name for name in PREDICTORS if np.isfinite(study.analysis.measures.get(name, np.array([np.nan]))).any()]
     across = min(4, max(1, len(names)))
     down = -(-max(1, len(names)) // across)
-    height = 3.9 * down + 0.4
+    height = 3.5 * down + 0.9
     figure = new_figure(DOUBLE, height)
     grid = figure.add_gridspec(
-        down, across, left=0.075, right=0.985, bottom=1.0 / height, top=1 - 0.75 / height, hspace=0.75, wspace=0.28
+        down, across, left=0.075, right=0.985, bottom=1.0 / height, top=1 - 0.75 / height, hspace=0.62, wspace=0.28
     )
     found, ood = study.correlations(), study.ood
     frozen = np.array([seed in study.diverged for seed in study.analysis.seeds])
@@ -30,9 +30,9 @@ def draw_scatter(study: Study) -> Figure:
         axes.plot(values[~frozen], ood[~frozen], "o", markersize=3, color=COLOURS[0], alpha=0.75, markeredgewidth=0)
         axes.plot(values[frozen], ood[frozen], "x", markersize=3, color=GREY)
         axes.set_ylim(-0.04, 1.04)
-        if name not in COUNTED:
-            low = min(0.0, float(np.nanmin(values)))
-            axes.set_xlim(low - 0.04, 1.04)
+        low, high = (1.0, 2.0) if name in COUNTED else (0.0, 1.0)
+        low, high = min(low, float(np.nanmin(values))), max(high, float(np.nanmax(values)))
+        axes.set_xlim(low - 0.04 * (high - low), high + 0.04 * (high - low))
         axes.set_title(f"{MEASURES[name].label}\n{_text(found[name])}", linespacing=1.35, pad=3)
         if i % across == 0:
             axes.set_ylabel("OOD accuracy")

@@ -23,22 +23,22 @@ def draw_seed(analysis: Analysis, row: int, title: str) -> Figure:
     inputs, count = analysis.inputs, analysis.inputs.n_symbols
     across = min(4, count)
     down = -(-count // across)
-    panel, gap, top, bottom = 3.45, 0.4, 0.75, 0.55  # cm
+    panel, gap, top, bottom = 3.55, 0.75, 1.25, 0.45  # cm
     height = top + down * (panel + gap) + bottom
     figure = new_figure(DOUBLE, height)
     image = None
     for value in range(count):
         line, column = divmod(value, across)
-        left = (0.1 + column * (panel + gap)) / DOUBLE
+        left = (0.1 + column * (panel + 0.4)) / DOUBLE
         low = 1 - (top + line * (panel + gap) + panel) / height
         box = (left, low, panel / DOUBLE, panel / height)
         one = analysis.clusters[row][value]
         axes, image = _matrix(figure, box, analysis.similarity[row, value], one, inputs)
-        axes.set_title(f"symbol {inputs.task.symbols[value]}: {_count(one)}", pad=6)
-    figure.text(0.1 / DOUBLE, 1 - 0.28 / height, title, fontsize=8, va="center")
+        axes.set_title(f"symbol {inputs.task.symbols[value]}: {_count(one)}", pad=7)
+    figure.text(0.1 / DOUBLE, 1 - 0.3 / height, title, fontsize=8, va="center")
     _legend(figure, inputs, 0.1 / DOUBLE, 0.3 / height)
-    colour_bar(figure, image, (0.72, 0.42 / height, 0.2, 0.14 / height), "")
-    figure.text(0.705, 0.49 / height, "cosine similarity", ha="right", va="center", fontsize=6)
+    colour_bar(figure, image, (0.77, 0.42 / height, 0.2, 0.14 / height), "")
+    figure.text(0.755, 0.49 / height, "cosine similarity", ha="right", va="center", fontsize=6)
     return figure
 
 
@@ -47,8 +47,8 @@ def draw_contrast(analysis: Analysis, rows: list[int], value: int, titles: list[
     assert analysis.similarity is not None
     assert analysis.clusters is not None
     inputs = analysis.inputs
-    panel, top, bottom, margin = 6.6, 0.95, 1.15, 0.55  # cm
-    width, height = 1.55 + len(rows) * (panel + margin), top + panel + bottom
+    panel, top, bottom, margin = 6.55, 1.35, 1.0, 0.6  # cm
+    width, height = 1.7 + len(rows) * (panel + margin), top + panel + bottom
     figure = new_figure(width, height)
     colours = group_colours(inputs.groups)
     image = None
@@ -64,7 +64,7 @@ def draw_contrast(analysis: Analysis, rows: list[int], value: int, titles: list[
         for texts in (axes.get_xticklabels(), axes.get_yticklabels()):
             for text, function in zip(texts, one.order, strict=True):
                 text.set_color(colours[inputs.groups[inputs.group_of[function]]])
-        axes.set_title(f"{titles[i]}\nsymbol {inputs.task.symbols[value]}: {_count(one)}", pad=9, linespacing=1.35)
+        axes.set_title(f"{titles[i]}\nsymbol {inputs.task.symbols[value]}: {_count(one)}", pad=13, linespacing=1.35)
     _legend(figure, inputs, 0.35 / width, 0.3 / height)
     at = (0.45 + len(rows) * (panel + margin)) / width
     colour_bar(figure, image, (at - 0.25 / width, bottom / height, 0.18 / width, panel / height), "cosine similarity")
