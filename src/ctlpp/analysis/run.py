@@ -67,12 +67,13 @@ def study_run(
     seeds: Sequence[int] | None = None,
     data: Path | None = None,
     unfinished: bool = False,
+    device: str = "cpu",
     start: Callable[[int], Callable[[int], None]] = lambda seeds: lambda done: None,
 ) -> Study:
     """Analyse the seeds of a run folder. `start` is told the number of seeds and gives what to call with progress."""
     config = read_config(folder)
     task = find_task(folder, config, data)
-    run = load_run(folder)
+    run = load_run(folder, device=device)
     finished = (folder / "result.json").is_file()
     if not finished and not unfinished:
         raise ValueError(
@@ -88,7 +89,7 @@ def study_run(
 
 def find_task(folder: Path, config: dict[str, Any], data: Path | None) -> Task:
     """The task that a run was trained on: from its config, or from the dataset folder that the user names."""
-    noted = config.get("task") or config.get("about", {}).get("task")
+    noted = config.get("task")
     if data is not None:
         task = load(data).task
     elif noted:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from ctlpp.analysis.run import Study
 
 
 def analyze(
@@ -16,7 +19,8 @@ def analyze(
         Path | None, typer.Option(help="The folder to write. [default: RUN/analysis]", metavar="DIR")
     ] = None,
     seeds: Annotated[
-        str | None, typer.Option(help="Only these seeds of the run: 3,7,9 or 0-4. [default: all]", metavar="SEEDS")
+        str | None,
+        typer.Option(help="Only these seeds of the run: 5 for 0 … 4; 3,7,9; 5-9. [default: all]", metavar="SEEDS"),
     ] = None,
     data: Annotated[
         Path | None, typer.Option(help="The dataset, for a run that does not name its task itself.", metavar="DIR")
@@ -24,16 +28,18 @@ def analyze(
     unfinished: Annotated[
         bool, typer.Option("--unfinished", help="Analyse the newest checkpoint of a run that is not over.")
     ] = False,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     force: Annotated[bool, typer.Option("--force", help="Replace an analysis that is there already.")] = False,
 ) -> None:
     """Representation analysis of every seed: which states mean the same, who understands whom, what predicts failure.
 
     `ctlpp analyze runs/ndr-R`
 
-    `ctlpp analyze runs/ndr-R --seeds 0-4 --out first-five`
+    `ctlpp analyze runs/ndr-R --seeds 5 --out first-five`
     """
     from ctlpp.analysis.study import STAGES
     from ctlpp.cli.progress import progress
+    from ctlpp.cli.seeds import parse_seeds
     from ctlpp.figures.whole_run import analyze_run
 
     with ExitStack() as bars:
@@ -48,10 +54,11 @@ def analyze(
         study = analyze_run(
             run,
             out,
-            seeds=None if seeds is None else read_seeds(seeds),
+            seeds=None if seeds is None else parse_seeds(seeds),
             data=data,
             unfinished=unfinished,
             force=force,
+            device=device,
             computing=computing,
             drawing=drawing,
         )
@@ -61,27 +68,13 @@ def analyze(
     typer.echo(f"Numbers and figures in {run / 'analysis' if out is None else out}")
 
 
-def read_seeds(text: str) -> list[int]:
-    """The seeds that 3,7,9 or 0-4 or a mixture of both means."""
-    seeds: list[int] = []
-    for part in text.split(","):
-        first, dash, last = part.strip().partition("-")
-        if not first.isdecimal() or (dash and not (last.isdecimal() and int(last) >= int(first))):
-            raise ValueError(f"--seeds {text}: write seeds like 3,7,9 or 0-4")
-        seeds += range(int(first), int(last) + 1) if dash else [int(first)]
-    return seeds
-
-
-def show(study: object) -> None:
+def show(study: Study) -> None:
     """The measures as a table: mean over the seeds and correlation with OOD accuracy."""
+    import numpy as np
     from rich.console import Console
     from rich.table import Table
 
     from ctlpp.analysis.measures import MEASURES
-    from ctlpp.analysis.run import Study
-
-    assert isinstance(study, Study)
-    import numpy as np
 
     table = Table(title=f"{study.config['model']} on {study.config['variant'] or 'own data'}")
     table.add_column("measure")

@@ -42,7 +42,7 @@ def read_cell(folder: Path) -> Cell | None:
     try:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
-        task = config.get("task") or config.get("about", {}).get("task") or {}
+        task = config["task"]
         knobs = int(task["shared_functions"]), int(task["shared_symbols"])
         accuracies = tuple(float(seed["accuracy"]["ood"]) for seed in result["seeds"] if not seed["diverged"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError):

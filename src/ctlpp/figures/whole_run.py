@@ -29,6 +29,7 @@ def analyze_run(
     data: Path | None = None,
     unfinished: bool = False,
     force: bool = False,
+    device: str = "auto",
     formats: Sequence[str] = FORMATS,
     computing: Progress = lambda total: lambda done: None,
     drawing: Progress = lambda total: lambda done: None,
@@ -37,7 +38,7 @@ def analyze_run(
     folder = Path(folder)
     target = folder / "analysis" if out is None else Path(out)
     check_target(target, force=force)
-    study = study_run(folder, seeds=seeds, data=data, unfinished=unfinished, start=computing)
+    study = study_run(folder, seeds=seeds, data=data, unfinished=unfinished, device=device, start=computing)
     with fresh_folder(target, force=force) as place:
         write_numbers(study, place)
         draw_all(study, place / "figures", formats, drawing)

@@ -1,0 +1,245 @@
+"""`ctlpp analyze` on real run folders: what it writes, and what it refuses."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from ctlpp.analysis.history import History
+from ctlpp.analysis.run import Study, study_run
+from ctlpp.benchmark.dataset import Dataset, generate
+from ctlpp.cli import main as cli
+from ctlpp.figures.whole_run import analyze_run
+from ctlpp.training.recipe import Recipe
+from ctlpp.training.run import train
+
+RECIPE = Recipe(steps=30, batch=32, lr=0.01, warmup=5, eval_every=10, checkpoint_every=10)
+
+
+@pytest.fixture(scope="module")
+def dataset() -> Dataset:
+    return generate("R", symbols=3, functions=6, max_length=3, train=60, iid=9, ood=9)
+
+
+@pytest.fixture(scope="module")
+def trained(dataset: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs") / "ndr-R"
+    train("ndr", dataset, seeds=[0, 2, 3, 7], preset="quick", recipe=RECIPE, out=folder, device="cpu")
+    return folder
+
+
+@pytest.fixture
+def run(trained: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(trained, tmp_path / "run"))
+
+
+@pytest.fixture(scope="module")
+def written(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Study]:
+    folder = tmp_path_factory.mktemp("analyses") / "analysis"
+    return folder, analyze_run(trained, folder, formats=["svg"], device="cpu")
+
+
+def ctlpp(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: object
+) -> tuple[int, str, str]:
+    monkeypatch.setattr("sys.argv", ["ctlpp", *map(str, arguments)])
+    try:
+        cli.main()
+        code = 0
+    except SystemExit as stop:
+        code = int(stop.code or 0)
+    shown = capsys.readouterr()
+    return code, shown.out, shown.err
+
+
+def test_the_folder_holds_numbers_and_figures(written: tuple[Path, Study]) -> None:
+    folder, study = written
+    tables = {"measures", "pairs", "accuracy", "similarity", "places", "interchange", "codes", "learned"}
+    assert {path.name for path in folder.iterdir()} == {"analysis.json", "figures"} | {f"{t}.parquet" for t in tables}
+    content = json.loads((folder / "analysis.json").read_text())
+    assert content["seeds"] == [0, 2, 3, 7]
+    assert content["model"] == "ndr"
+    assert content["finished"] is True
+    assert len(content["accuracy"]["ood"]) == len(content["places"]) == 4
+    for name, values in study.analysis.measures.items():
+        assert content["measures"][name]["values"] == pytest.approx(values.tolist(), abs=1e-5)
+        assert set(content["correlations"][name]) >= {"pearson", "low", "high", "spearman"}
+
+
+def rows(written: tuple[Path, Study], name: str) -> list[dict[str, Any]]:
+    return pq.read_table(written[0] / f"{name}.parquet").to_pylist()  # type: ignore[no-any-return]
+
+
+def test_pairs_hold_every_answer_and_accuracy_is_their_mean(written: tuple[Path, Study], dataset: Dataset) -> None:
+    pairs, task = rows(written, "pairs"), dataset.task
+    assert len(pairs) == 4 * 6 * 6 * 3
+    for row in pairs[::7]:
+        value = task.functions[row["first"]][task.symbols.index(row["symbol"])]
+        expected = task.symbols[task.functions[row["second"]][value]]
+        assert (row["value"], row["expected"]) == (task.symbols[value], expected)
+        assert row["right"] == (row["answer"] == expected)
+    home = {name: group for group, names in task.groups.items() for name in names}
+    for cell in rows(written, "accuracy"):
+        if cell["by"] == "group" and cell["value"] is None:
+            same = [
+                row["right"]
+                for row in pairs
+                if (row["seed"], home[row["first"]], home[row["second"]])
+                == (cell["seed"], cell["first"], cell["second"])
+            ]
+            assert cell["accuracy"] == pytest.approx(np.mean(same))
+            assert cell["examples"] == len(same)
+    assert {row["kind"] for row in pairs} == {"train", "ood"}
+
+
+def test_matrices_clusters_and_orders_fit_together(written: tuple[Path, Study]) -> None:
+    for row in rows(written, "similarity"):
+        matrix = np.array(row["cosines"]).reshape(6, 6)
+        np.testing.assert_allclose(matrix, matrix.T, atol=1e-5)
+        np.testing.assert_allclose(np.diag(matrix), 1, atol=1e-5)
+        assert sorted(row["order"]) == list(range(6))
+        assert len(row["clusters"]) == 6
+    assert len(rows(written, "similarity")) == 4 * 3
+
+
+def test_interchange_codes_and_places_are_complete(written: tuple[Path, Study]) -> None:
+    exchanged = rows(written, "interchange")
+    assert {row["map"] for row in exchanged} == {"none", "orthogonal", "affine"}
+    crossed = [row for row in exchanged if row["map"] == "none" and row["donor"] != row["consumer"]]
+    assert sum(row["examples"] for row in crossed) == 4 * 2 * 3 * 3 * 3  # seeds, directions, donors, consumers, symbols
+    assert len(rows(written, "codes")) == 4 * 6 * 3
+    chosen = [row for row in rows(written, "places") if row["chosen"]]
+    assert [row["seed"] for row in chosen] == [0, 2, 3, 7]
+
+
+def test_the_same_run_gives_the_same_bytes(trained: Path, written: tuple[Path, Study], tmp_path: Path) -> None:
+    analyze_run(trained, tmp_path / "again", formats=["svg"], device="cpu")
+    for path in sorted(written[0].rglob("*.*")):
+        assert (tmp_path / "again" / path.relative_to(written[0])).read_bytes() == path.read_bytes(), path.name
+
+
+def test_the_command_says_what_it_found_and_where(
+    run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = ctlpp(monkeypatch, capsys, "analyze", run, "--seeds", "2-2", "--device", "cpu")
+    assert (code, err) == (0, "")
+    assert "interchange across" in out
+    assert str(run / "analysis") in out.replace("\n", "")
+    assert json.loads((run / "analysis" / "analysis.json").read_text())["seeds"] == [2]
+
+
+def spoil_nothing(run: Path) -> None:
+    pass
+
+
+def remove_config(run: Path) -> None:
+    (run / "config.json").unlink()
+
+
+def unfinish(run: Path) -> None:
+    (run / "result.json").unlink()
+
+
+def lose_code(run: Path) -> None:
+    config = json.loads((run / "config.json").read_text())
+    (run / "config.json").write_text(json.dumps(config | {"model": "no_such_module:model"}))
+
+
+def forget_task(run: Path) -> None:
+    config = json.loads((run / "config.json").read_text())
+    (run / "config.json").write_text(json.dumps(config | {"task": None}))
+
+
+def damage(run: Path) -> None:
+    for path in (run / "checkpoint").glob("*.safetensors"):
+        path.write_bytes(path.read_bytes()[:-100] + bytes(100))
+
+
+def lose_checkpoints(run: Path) -> None:
+    shutil.rmtree(run / "checkpoint")
+    (run / "checkpoint").mkdir()
+
+
+def occupy(run: Path) -> None:
+    (run / "analysis").mkdir()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "options", "complaint"),
+    [
+        (remove_config, [], "no run in RUN: there is no config.json in it"),
+        (unfinish, [], "the run in RUN is unfinished (step 30 of 30): train on with --resume, or analyse its newest"),
+        (lose_code, [], "model 'no_such_module:model': cannot import no_such_module"),
+        (forget_task, [], "the run in RUN does not say which task it was trained on: name its dataset with --data"),
+        (damage, [], "no checkpoint in RUN/checkpoint can be read"),
+        (lose_checkpoints, [], "the run in RUN has no checkpoint yet"),
+        (occupy, [], "RUN/analysis exists already: choose another folder with --out, or say --force to replace it"),
+        (spoil_nothing, ["--seeds", "0,5"], "no seed 5 in this run: choose from 0, 2, 3, 7"),
+        (spoil_nothing, ["--seeds", "x"], "--seeds x: write"),
+        (spoil_nothing, ["--data", "nowhere"], "nowhere"),
+        (spoil_nothing, ["--out", "RUN/config.json", "--force"], "RUN/config.json is not an analysis"),
+        (spoil_nothing, ["--out", "RUN/checkpoint", "--force"], "RUN/checkpoint is not an analysis"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_code_2(
+    run: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    spoil: Any,
+    options: Any,
+    complaint: str,
+) -> None:
+    spoil(run)
+    before = sorted(path for path in run.rglob("*"))
+    given = [option.replace("RUN", str(run)) for option in options]
+    code, out, err = ctlpp(monkeypatch, capsys, "analyze", run, "--device", "cpu", *given)
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
+    assert err.startswith(f"ctlpp: {complaint.replace('RUN', str(run))}"), err
+    assert sorted(path for path in run.rglob("*")) == before
+
+
+def test_an_unfinished_run_can_be_analysed_on_request(run: Path) -> None:
+    unfinish(run)
+    study = study_run(run, unfinished=True)
+    assert not study.finished
+    assert study.step == 30
+
+
+def test_force_replaces_an_analysis(run: Path) -> None:
+    for options in ({}, {"force": True}):
+        analyze_run(run, seeds=[3], formats=["svg"], device="cpu", **options)  # type: ignore[arg-type]
+    (run / "analysis" / "analysis.json").unlink()
+    with pytest.raises(ValueError, match="is not an analysis, so --force does not replace it"):
+        analyze_run(run, force=True)
+
+
+def test_a_run_without_a_task_is_analysed_with_the_dataset_it_is_given(
+    run: Path, dataset: Dataset, tmp_path: Path
+) -> None:
+    forget_task(run)
+    dataset.save(tmp_path / "data")
+    assert study_run(run, seeds=[0], data=tmp_path / "data").analysis.seeds == (0,)
+    generate("R", symbols=4, functions=6, max_length=3, train=60, iid=9, ood=9).save(tmp_path / "other")
+    with pytest.raises(ValueError, match="has 10 tokens and 3 classes, the task 11 and 4"):
+        study_run(run, data=tmp_path / "other")
+
+
+def test_diverged_seeds_are_marked_and_left_out_of_correlations(run: Path, tmp_path: Path) -> None:
+    study = study_run(run)
+    study.diverged[2] = 11
+    assert study.correlations()["codes"].seeds == 3
+
+
+def test_history_reads_the_rows_of_a_run(trained: Path) -> None:
+    history = History.of(pq.read_table(trained / "metrics.parquet"), (2, 7))
+    assert history.steps.tolist() == [10, 20, 30]
+    assert history.accuracy["ood", 0].shape == (3, 2)
+    result = {seed["seed"]: seed for seed in json.loads((trained / "result.json").read_text())["seeds"]}
+    assert history.final("ood").tolist() == [result[seed]["accuracy"]["ood"] for seed in (2, 7)]
+    assert history.final("iid", 2).tolist() == [result[seed]["by_length"]["iid"]["2"] for seed in (2, 7)]
+    assert np.isnan(history.final("nowhere")).all()
