@@ -2,9 +2,9 @@
 
 Average linkage gives a tree; its cut into k = 2, 3, … clusters with the best silhouette is accepted only if
 
-- the silhouette is at least 0.6: points are 2.5 times as far from the nearest other cluster as from their own. One
-  Gaussian cloud of 8 to 32 points reaches it in 5 % of cases if it is flat (two dimensions), in fewer than 1 % if it
-  has three or more. It is the mean over clusters of the mean over their points, and 0 for a point alone: an outlier
+- the silhouette is at least 0.5: points are twice as far from the nearest other cluster as from their own. One
+  Gaussian cloud of 8 to 32 points reaches it in 5 % of cases if it has three dimensions, in fewer than 1 % if it has
+  five or more. It is the mean over clusters of the mean over their points, and 0 for a point alone: an outlier
   does not make a cluster;
 - the clusters are apart by at least 0.3 of `unit`, the distance at which the network tells symbols apart: a structure
   far below that scale makes no difference to it.
@@ -27,7 +27,7 @@ import numpy as np
 
 from ctlpp.analysis.inputs import Array
 
-SILHOUETTE = 0.6
+SILHOUETTE = 0.5
 APART = 0.3
 MOST = 8  # clusters
 
