@@ -1,0 +1,96 @@
+"""The fused update equals `Stepper.update`, whatever the recipe and whatever became of a seed."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from ctlpp.training.crowd import gather
+from ctlpp.training.recipe import Recipe
+from ctlpp.training.step import Optimizer, Stepper
+
+pytest.importorskip("triton")
+
+from ctlpp.kernels import adam
+
+SEEDS = [0, 3, 7, 8, 11]
+
+
+class Odd(nn.Module):
+    """A number of weights that no block size divides."""
+
+    def __init__(self, vocab_size: int, n_classes: int) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(vocab_size, 37)
+        self.classify = nn.Linear(37, n_classes)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        logits: Tensor = self.classify(self.embed(tokens).sum(1))
+        return logits
+
+
+def stepper(recipe: Recipe) -> Stepper:
+    crowd = gather(Odd, 61, 5, SEEDS)
+    made = Stepper(crowd, recipe, Optimizer.of(crowd), len(SEEDS))
+    generator = torch.Generator().manual_seed(0)
+    made.optimizer.mean.normal_(generator=generator)
+    made.optimizer.square.uniform_(generator=generator)
+    made.optimizer.diverged[4] = 2  # frozen long ago
+    made.dials.turn(recipe, 7)
+    return made
+
+
+def gradients(size: float) -> Tensor:
+    generator = torch.Generator().manual_seed(1)
+    weights = gather(Odd, 61, 5, SEEDS).weights
+    return torch.randn(weights.shape, generator=generator) * size
+
+
+def assert_same(one: Stepper, other: Stepper) -> None:
+    def state(of: Stepper) -> dict[str, Tensor]:
+        memory = {"mean": of.optimizer.mean, "square": of.optimizer.square, "diverged": of.optimizer.diverged}
+        return {"weights": of.crowd.weights, "losses": of.losses, "norms": of.norms} | memory
+
+    for name, expected in state(other).items():
+        torch.testing.assert_close(state(one)[name], expected, rtol=1e-6, atol=1e-6, equal_nan=True, msg=name)
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "adamw"])
+@pytest.mark.parametrize("decay", [0.0, 0.1])
+@pytest.mark.parametrize("clip", [0.0, 1.0])
+def test_fused_update_equals_the_stepper(optimizer: str, decay: float, clip: float) -> None:
+    recipe = Recipe(optimizer=optimizer, weight_decay=decay, clip=clip, lr=0.1)
+    fused, plain = stepper(recipe), stepper(recipe)
+    for step, size in enumerate((10.0, 1e-3)):  # above and below the limit
+        losses, gradient = torch.arange(5.0), gradients(size)
+        for each in (fused, plain):
+            each.dials.turn(recipe, 7 + step)
+        training = adam.update(fused, slice(None), losses, gradient)
+        assert torch.equal(training, plain.update(slice(None), losses, gradient.clone()))
+        assert_same(fused, plain)
+
+
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
+@pytest.mark.parametrize("optimizer", ["adam", "adamw"])
+def test_a_seed_with_a_loss_or_gradient_that_is_not_finite_is_frozen(bad: float, optimizer: str) -> None:
+    recipe = Recipe(optimizer=optimizer, weight_decay=0.1)
+    fused, plain = stepper(recipe), stepper(recipe)
+    before = fused.crowd.weights.clone()
+    losses, gradient = torch.ones(5), gradients(1.0)
+    losses[1], gradient[2, 5] = bad, bad
+    training = adam.update(fused, slice(None), losses, gradient)
+    assert torch.equal(training, plain.update(slice(None), losses, gradient.clone()))
+    assert training.tolist() == [True, False, False, True, False]
+    assert fused.optimizer.diverged.tolist() == [-1, 7, 7, -1, 2]
+    assert torch.equal(fused.crowd.weights[~training], before[~training])
+    assert_same(fused, plain)
+
+
+def test_only_the_seeds_of_the_group_are_touched() -> None:
+    recipe = replace(Recipe(), clip=0.5)
+    fused, plain, group = stepper(recipe), stepper(recipe), slice(1, 3)
+    losses, gradient = torch.ones(2), gradients(1.0)[group]
+    adam.update(fused, group, losses, gradient)
+    plain.update(group, losses, gradient.clone())
+    assert_same(fused, plain)
