@@ -23,17 +23,27 @@ if TYPE_CHECKING:
     from ctlpp.benchmark.variants import Plan
     from ctlpp.storage.checking import check
     from ctlpp.storage.reading import load
+    from ctlpp.training.accuracy import accuracy
+    from ctlpp.training.recipe import Recipe, recipe_for
+    from ctlpp.training.result import Run
+    from ctlpp.training.run import load_run, train
 
 _HOMES = {
     "Dataset": "benchmark.dataset",
     "Graph": "benchmark.graph",
     "Language": "benchmark.language",
     "Plan": "benchmark.variants",
+    "Recipe": "training.recipe",
     "Restriction": "benchmark.graph",
+    "Run": "training.result",
     "Task": "benchmark.task",
+    "accuracy": "training.accuracy",
     "check": "storage.checking",
     "generate": "benchmark.dataset",
     "load": "storage.reading",
+    "load_run": "training.run",
+    "recipe_for": "training.recipe",
+    "train": "training.run",
 }
 
 __all__ = [
@@ -41,12 +51,18 @@ __all__ = [
     "Graph",
     "Language",
     "Plan",
+    "Recipe",
     "Restriction",
+    "Run",
     "Task",
     "__version__",
+    "accuracy",
     "check",
     "generate",
     "load",
+    "load_run",
+    "recipe_for",
+    "train",
 ]
 
 

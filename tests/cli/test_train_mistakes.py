@@ -36,7 +36,7 @@ ZOO = "lstm, transformer, ndr, lstm_uni, gru, rnn, transformer_untied"
         ("gru R --device tpu", "unknown --device 'tpu': choose from auto, cpu, cuda"),
         ("gru R --track mlflow", "--track mlflow: choose from tensorboard, wandb"),
         ("gru R --size width", "--size width: write it as NAME=VALUE"),
-        ("gru R --set rate=1", "--set rate: no such setting; choose from steps, batch, lr"),
+        ("gru R --set rate=1", "unknown setting 'rate': choose from steps, batch, lr"),
         ("gru R --set clip=-1", "clip -1: must be 0 (none) to a million"),
         ("gru R --size depth=3", "model 'gru': the factory raised TypeError: "),
         ("gru R --symbols 1", "--symbols 1: use 2 to 1000"),

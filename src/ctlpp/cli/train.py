@@ -82,6 +82,7 @@ def train(
     from ctlpp.cli.watching import Watch
     from ctlpp.training.inputs import find_device, find_model
     from ctlpp.training.loop import Interrupted
+    from ctlpp.training.recipe import recipe_for
     from ctlpp.training.run import train as fit
 
     observers: list[object] = list(trackers(track or (), out))
@@ -89,7 +90,7 @@ def train(
         find_model(model, preset, sizes)
         find_device(device)
         data = find_data(variant, {name: given[name] for name in DATA}, chosen(context))
-        recipe = make_recipe(model, preset, data.task.variant, settings)
+        recipe = recipe_for(model, preset, data.task.variant, **settings)
         with Watch(f"{model} on {data.task.variant}, seeds {name_seeds(numbers)}") as watch:
             run = fit(model, data, seeds=numbers, recipe=recipe, preset=preset, options=sizes, device=device, out=out,
                       resume=resume, splits=splits.split(",") if splits else None, observers=[watch, *observers],
@@ -104,20 +105,6 @@ def train(
 def chosen(context: typer.Context) -> list[str]:
     """The data options that stand on the command line."""
     return [name for name in DATA if getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE"]
-
-
-def make_recipe(model: str, preset: str, variant: str, settings: dict[str, Any]) -> Any:
-    """The preset's recipe with some settings changed."""
-    from dataclasses import fields, replace
-
-    from ctlpp.training.recipe import recipe_for
-
-    recipe = recipe_for(model, preset, variant)
-    names = [field.name for field in fields(recipe)]
-    for name in settings:
-        if name not in names:
-            raise ValueError(f"--set {name}: no such setting; choose from {', '.join(names)}")
-    return replace(recipe, **settings)
 
 
 def how_to_resume(stop: BaseException) -> str:

@@ -1,0 +1,34 @@
+"""What `import ctlpp` offers."""
+
+import subprocess
+import sys
+
+import pytest
+
+import ctlpp
+
+NAMES = {
+    *("Dataset", "Graph", "Language", "Plan", "Restriction", "Task", "check", "generate", "load"),
+    *("Recipe", "Run", "accuracy", "load_run", "recipe_for", "train"),
+    "__version__",
+}
+
+
+def test_the_list_of_public_names_is_this_one() -> None:
+    assert set(ctlpp.__all__) == NAMES
+    assert dir(ctlpp) == sorted(NAMES)
+
+
+@pytest.mark.parametrize("name", sorted(NAMES))
+def test_every_public_name_is_there(name: str) -> None:
+    assert getattr(ctlpp, name) is not None
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'ctlpp' has no attribute 'nope'"):
+        ctlpp.nope  # noqa: B018
+
+
+def test_the_import_alone_loads_no_heavy_library() -> None:
+    code = "import sys, ctlpp; print({'torch', 'numpy', 'pyarrow', 'rich', 'typer'} & set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
