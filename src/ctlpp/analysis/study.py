@@ -79,7 +79,7 @@ def analyze(
 ) -> Analysis:
     """Analyse all seeds of a crowd, or one model: a module, or any callable that makes logits of tokens.
 
-    control: interchange tries all pairs that only the test has, and about so many of the others.
+    control: interchange tries all pairs that only the test has, and about so many each of the known and the other ones.
     advance: called with numbers that add up to `STAGES` times the number of seeds.
     """
     crowd = model if isinstance(model, Crowd) else as_crowd(model)
@@ -138,7 +138,8 @@ def _exchange(
     places = find_places(crowd, layout, inputs, bases, donor_states)
     donors = places.read(donor_states)  # (S, F · n, W)
     advance(len(crowd.seeds))
-    tried = inputs.ood | thin(~inputs.ood, control)
+    neither = ~(inputs.ood | inputs.train)
+    tried = inputs.ood | thin(inputs.train, control) | thin(neither, control)
     found = {
         "effect": places.effect.numpy(),
         "place": torch.stack([places.index, places.part], dim=1).cpu().numpy(),

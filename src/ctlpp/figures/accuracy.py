@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 from ctlpp.analysis.inputs import Array, Inputs
 from ctlpp.analysis.study import Analysis
-from ctlpp.figures.style import DOUBLE, colour_bar, group_colours, heat, label, new_figure, write_numbers
+from ctlpp.figures.style import COLOURS, DOUBLE, colour_bar, group_colours, heat, label, new_figure, write_numbers
 
 
 def draw_accuracy(analysis: Analysis, rows: list[int], value: int, titles: list[str]) -> Figure:
@@ -22,6 +23,8 @@ def draw_accuracy(analysis: Analysis, rows: list[int], value: int, titles: list[
         by_groups, by_clusters = figure.add_subplot(grid[2 * i]), figure.add_subplot(grid[2 * i + 1])
         table = groups_by_groups(analysis.right[row], inputs)
         image = _table(by_groups, table, list(inputs.groups), list(inputs.groups), colours)
+        for a, b in zip(*np.nonzero(inputs.by_groups(inputs.ood)), strict=True):
+            frame(by_groups, b, a, 1, 1)
         by_groups.set_ylabel("group of the first function", labelpad=2)
         by_groups.set_title("all symbols", pad=3)
         if analysis.clusters is not None:
@@ -38,7 +41,16 @@ def draw_accuracy(analysis: Analysis, rows: list[int], value: int, titles: list[
         for axes in (by_groups, by_clusters):
             axes.set_xlabel("group of the second", labelpad=2)
     colour_bar(figure, image, (0.945, 0.2, 0.012, 0.54), "accuracy")
+    figure.text(0.5, 0.02, "framed: pairs that only the test has", ha="center", va="bottom", fontsize=6)
     return figure
+
+
+def frame(axes: Axes, left: int, top: int, width: int, height: int) -> None:
+    """A frame around some cells of a heat map."""
+    corner = left - 0.5, top - 0.5
+    patch = Rectangle(corner, width, height, fill=False, edgecolor=COLOURS[1], linewidth=1.6, clip_on=False)
+    patch.set_zorder(5)  # above the lines between groups
+    axes.add_patch(patch)
 
 
 def draw_compatibility(analysis: Analysis, rows: list[int], value: int, titles: list[str]) -> Figure:
@@ -63,10 +75,14 @@ def draw_compatibility(analysis: Analysis, rows: list[int], value: int, titles: 
         for border in np.flatnonzero(np.diff(inputs.group_of[order])) + 0.5:
             axes.axhline(border, color="white", linewidth=0.9)
             axes.axvline(border, color="white", linewidth=0.9)
+        for a, b in zip(*np.nonzero(inputs.by_groups(inputs.ood)), strict=True):
+            down, across = (np.flatnonzero(inputs.group_of[order] == group) for group in (a, b))
+            frame(axes, across[0], down[0], len(across), len(down))
         axes.set_title(title, linespacing=1.35)
         axes.set_xlabel("second function", labelpad=2)
         axes.set_ylabel("first function", labelpad=2)
-    known = f"pairs with symbol {inputs.task.symbols[value]} in between: bright answered right, dark wrong"
+    symbol = inputs.task.symbols[value]
+    known = f"pairs with symbol {symbol} in between: bright answered right, dark wrong; framed: only the test has them"
     figure.text(0.5, 0.12 / height, known, ha="center", va="bottom", fontsize=6)
     return figure
 

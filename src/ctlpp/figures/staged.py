@@ -58,10 +58,10 @@ def draw_staged(cells: Iterable[Cell]) -> Figure:
     models = sorted({cell.model for cell in cells}, key=lambda m: (list(TITLES).index(m) if m in TITLES else 9, m))
     functions = sorted({cell.shared_functions for cell in cells})
     symbols = sorted({cell.shared_symbols for cell in cells})
-    height = 2.6 + 0.85 * len(functions)
+    height = 3.0 + 0.85 * len(functions)
     figure = new_figure(DOUBLE, height)
     grid = figure.add_gridspec(
-        1, len(models), left=0.085, right=0.91, bottom=1.5 / height, top=1 - 0.6 / height, wspace=0.12
+        1, len(models), left=0.085, right=0.9, bottom=1.9 / height, top=1 - 0.6 / height, wspace=0.12
     )
     image = None
     for i, model in enumerate(models):
@@ -71,10 +71,13 @@ def draw_staged(cells: Iterable[Cell]) -> Figure:
         label(axes, [str(n) for n in functions] if i == 0 else [""] * len(functions), [str(n) for n in symbols])
         write_numbers(axes, mean, texts, min(6.0, 40 / (len(models) * len(symbols)) + 2.8))
         axes.set_title(TITLES.get(model, model))
-        axes.set_xlabel(f"shared symbols\n{_wrap(CLAIMS.get(model, ''), 88 // len(models))}", linespacing=1.5)
+        axes.set_xlabel("shared symbols")
+        claim = _wrap(CLAIMS.get(model, ""), 96 // len(models))
+        middle = (axes.get_position().x0 + axes.get_position().x1) / 2
+        figure.text(middle, 0.95 / height, claim, ha="center", va="top", fontsize=6, linespacing=1.4)
         if i == 0:
             axes.set_ylabel("shared functions")
-    colour_bar(figure, image, (0.93, 1.5 / height, 0.012, 1 - 2.1 / height), "OOD accuracy")
+    colour_bar(figure, image, (0.915, 1.9 / height, 0.012, 1 - 2.5 / height), "OOD accuracy")
     return figure
 
 
