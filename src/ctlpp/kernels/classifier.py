@@ -49,7 +49,8 @@ def classify(x_ptr, weight_ptr, bias_ptr, targets_ptr, dx_ptr, loss_ptr, dweight
 def read_out(x: Tensor, w: dict[str, Tensor], g: dict[str, Tensor], targets: Tensor) -> tuple[Tensor, Tensor]:
     """Losses (S,) and the gradient of the read-out x, (S, B, W); the classifier's gradients go to `g`."""
     (S, B, W), C, n = x.shape, w["classify.bias"].shape[1], blocks(x.shape[1], ROWS)
-    assert x.is_contiguous() and targets.stride(-1) == 1
+    assert x.is_contiguous()
+    assert targets.stride(-1) == 1
     dx, loss = torch.empty_like(x), torch.empty(S, n, device=x.device)
     dweight, dbias = torch.empty(S, n, C, W, device=x.device), torch.empty(S, n, C, device=x.device)
     classify[n, S](

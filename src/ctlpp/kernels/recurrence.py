@@ -84,7 +84,7 @@ def recurrence_backward(gates_ptr, u_ptr, c_ptr, dlast_ptr, part_ptr, T, B, ROWS
         first = (batch * T + t) * B  # row of this step
         gates = gates_ptr + first * (4 * D)
         i, u = _load(gates, at, inside), _load(gates, at + 3 * D, inside)
-        f, o = _load(gates, at + D, inside), _load(gates, at + 2 * D, inside)
+        o = _load(gates, at + 2 * D, inside)
         before = _load(c_ptr + (first - B) * D, at_c, (row < tl.where(t > 0, B, 0))[:, None])
         part = part_ptr + ((batch * T + t) * tl.num_programs(0) + tl.program_id(0)) * (4 * D) + column
         bent = _tanh(c)
@@ -93,6 +93,7 @@ def recurrence_backward(gates_ptr, u_ptr, c_ptr, dlast_ptr, part_ptr, T, B, ROWS
         tl.store(part + 2 * D, tl.sum(do, axis=0))
         _store(gates, at + 2 * D, do, inside)
         dh = tl.dot(do.to(kind), tl.trans(U_o if RESIDENT else _block(U, 2, D)), input_precision="ieee")
+        f = _load(gates, at + D, inside)
         di = dc * u * i * (1 - i)
         tl.store(part, tl.sum(di, axis=0))
         _store(gates, at, di, inside)
