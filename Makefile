@@ -6,7 +6,7 @@ SHELL := /bin/bash
 .PHONY: demo test check bench clean
 
 demo: .venv/user
-	$(BIN)/python examples/demo.py
+	$(BIN)/python -m ctlpp.demo
 
 test: .venv/dev
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2
@@ -18,6 +18,7 @@ check: .venv/dev
 
 bench: .venv/user
 	$(BIN)/ctlpp bench data
+	$(BIN)/ctlpp bench train
 
 clean:
 	rm -rf .venv demo dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,8 +1,8 @@
 """The obvious way to train several seeds: one after the other, with plain PyTorch.
 
-It is the reference for the speed of `ctlpp.train` (`ctlpp bench train`). The LSTM is the library's `nn.LSTM`; PyTorch has
-neither geometric attention nor relative positions, so NDR and Transformer are the same modules that ctlpp trains,
-called as anyone would call them. Optimiser, clipping, dropout and warm-up are PyTorch's own.
+It is the reference for the speed of `ctlpp.train` (`ctlpp bench train`). The LSTM is the library's `nn.LSTM`; PyTorch
+has neither geometric attention nor relative positions, so NDR and Transformer are the same modules that ctlpp trains,
+called as anyone would call them. Optimiser, clipping and dropout are PyTorch's own.
 """
 
 from __future__ import annotations
@@ -63,6 +63,7 @@ class PlainTraining:
         """One update of every seed."""
         for module, optimizer in zip(self.models, self.optimizers, strict=True):
             optimizer.zero_grad()
-            F.cross_entropy(module(tokens), targets).backward()
+            loss: Tensor = F.cross_entropy(module(tokens), targets)
+            loss.backward()  # type: ignore[no-untyped-call]
             nn.utils.clip_grad_norm_(module.parameters(), self.clip)
             optimizer.step()

@@ -1,0 +1,130 @@
+"""Speed and memory of training: seeds together against a plain loop over single seeds."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+import torch
+from rich.table import Table
+
+from ctlpp.bench.reference import reference
+from ctlpp.benchmark.dataset import Dataset, generate
+from ctlpp.cli.progress import progress
+from ctlpp.cli.tables import table
+from ctlpp.demo import DATA as DEMO_DATA
+from ctlpp.demo import SEEDS as DEMO_SEEDS
+from ctlpp.models.zoo import MODELS
+from ctlpp.training.batches import Batches
+from ctlpp.training.crowd import gather
+from ctlpp.training.probe import memory_budget, seeds_at_a_time
+from ctlpp.training.recipe import Recipe, recipe_for
+from ctlpp.training.step import Optimizer, Stepper
+
+THREE = ("lstm", "transformer", "ndr")
+MEMORY_SEEDS = 25
+
+
+@dataclass(frozen=True, kw_only=True)
+class Size:
+    """What is measured."""
+
+    name: str
+    preset: str
+    data: dict[str, Any]
+    seeds: int
+    steps: int  # in a block
+    blocks: int  # of each side, taking turns
+
+
+DEMO = Size(name="the demo's size", preset="quick", data=DEMO_DATA, seeds=DEMO_SEEDS, steps=20, blocks=5)
+FULL = Size(name="full size", preset="released", data={}, seeds=4, steps=1, blocks=3)
+
+
+def compare(sizes: tuple[Size, ...] = (DEMO, FULL)) -> tuple[Table | str, ...]:
+    """All measurements, as tables."""
+    results: list[Table | str] = [f"{torch.get_num_threads()} threads; seed-steps a second, median of blocks in turn"]
+    with progress("measuring", len(THREE) * sum(size.blocks for size in sizes) + 1) as advance:
+        for size in sizes:
+            rows = table(size.name, "model", "seeds", "batch", "one by one", "together", "times")
+            data = generate("R", **size.data)
+            for model in THREE:
+                recipe = recipe_for(model, size.preset)
+                alone, together = measure(model, size, data, recipe, advance)
+                figures = [f"{alone:,.1f}", f"{together:,.1f}", f"{together / alone:.2f} ×"]
+                rows.add_row(model, str(size.seeds), str(recipe.batch), *figures)
+            results.append(rows)
+        results.append(measure_memory())
+        advance()
+    return tuple(results)
+
+
+def measure(model: str, size: Size, data: Dataset, recipe: Recipe, advance: Callable[[], None]) -> tuple[float, float]:
+    """Seed-steps a second of the plain loop and of the crowd, on the same batches, in turn."""
+    plain_training = reference("plain_training")
+    seeds = list(range(size.seeds))
+    batches = Batches(data.tensors("train"), recipe, seeds)
+    sizes, n_tokens, n_classes = MODELS[model].sizes[size.preset], data.task.vocabulary.size, data.task.n_symbols
+    plain = plain_training.PlainTraining(model, n_tokens, n_classes, seeds, recipe, sizes)
+    stepper = make_stepper(model, size.preset, data, recipe, seeds)
+    by_length = [
+        (tokens[: recipe.batch], targets[: recipe.batch]) for tokens, targets in data.tensors("train").values()
+    ]
+    for batch in by_length:  # warm up on every shape
+        plain.step(*batch)
+        stepper.step(0, *batch)
+    alone, together = [], []
+    for block in range(size.blocks):
+        work = [(n, batches.at(n)) for n in range(block * size.steps, (block + 1) * size.steps)]
+        start = time.perf_counter()
+        for _, batch in work:
+            plain.step(*batch)
+        middle = time.perf_counter()
+        for n, batch in work:
+            stepper.step(n, *batch)
+        alone.append(middle - start)
+        together.append(time.perf_counter() - middle)
+        advance()
+    done = size.seeds * size.steps
+    return done / median(alone), done / median(together)
+
+
+def make_stepper(model: str, preset: str, data: Dataset, recipe: Recipe, seeds: list[int]) -> Stepper:
+    """A crowd ready to train, with as many seeds at a time as `train` would take."""
+    spec = MODELS[model]
+    crowd = gather(
+        lambda vocab_size, n_classes: spec.factory(vocab_size, n_classes, **spec.sizes[preset]),
+        data.task.vocabulary.size,
+        data.task.n_symbols,
+        seeds,
+    )
+    stepper = Stepper(crowd, recipe, Optimizer.of(crowd), len(seeds), False)
+    longest = Batches(data.tensors("train"), recipe, seeds).longest()
+    stepper.regroup(seeds_at_a_time(crowd, recipe, *longest, False, memory_budget(crowd.device))[0])
+    return stepper
+
+
+def measure_memory(seeds: int = MEMORY_SEEDS) -> Table:
+    """Peak memory of a process that trains full-size NDR seeds for a step."""
+    rows = table("Memory of a training process on the CPU", "what", "seconds a step", "peak GiB")
+    code = f"from ctlpp.bench.train import peak; peak({seeds})"
+    spent, gib = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
+    rows.add_row(f"ndr, full size, {seeds} seeds", f"{float(spent):.1f}", f"{float(gib):.2f}")
+    return rows
+
+
+def peak(seeds: int) -> None:
+    """Train full-size NDR seeds for two steps; print the seconds of the second and the peak memory in GiB."""
+    data, recipe = generate("R", max_length=6), recipe_for("ndr")
+    stepper = make_stepper("ndr", "released", data, recipe, list(range(seeds)))
+    longest = Batches(data.tensors("train"), recipe, [0]).longest()
+    stepper.step(0, *longest)
+    start = time.perf_counter()
+    stepper.step(1, *longest)
+    print(time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20)
