@@ -1,0 +1,106 @@
+"""The backward of `ctlpp.kernels.transformer.Pass`: from the last state's gradient to all of the layer's."""
+
+from __future__ import annotations
+
+from math import gcd
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ctlpp.kernels import activation, norm, relative
+from ctlpp.kernels.classifier import read_out
+from ctlpp.kernels.embedding import look_up, one_hot
+from ctlpp.kernels.products import of_transposed
+from ctlpp.kernels.transformer import Pass, Views
+from ctlpp.models.transformer import Transformer
+
+SPLIT = 4  # products that the gradient of a seed's weight is summed from: one would leave most of a GPU idle
+
+
+class Backward:
+    """Runs a pass backwards. Sums over rows that kernels leave per block are added up at the end."""
+
+    def __init__(self, run: Pass, gradient: Views) -> None:
+        self.run, self.g = run, gradient
+        self.a_part, self.h_part = (self.part(norm.parts(run.N), 3 * run.D) for _ in range(2))
+        self.up_part = self.part(activation.parts(run.N), run.F)
+        self.r_part = self.part(relative.parts(run.N, run.T), 2 * run.T + 1, run.D)
+        self.scale_part = self.part(relative.parts(run.N, run.T), run.weights.vectors.u.shape[1])
+
+    def part(self, *shape: int) -> Tensor:
+        return torch.empty(self.run.S, self.run.depth, *shape, device=self.run.keys.device)
+
+    def __call__(self, dh: Tensor) -> Tensor:
+        """dh: gradient of the last state, (S, N, D), overwritten. Returns that of the first.
+
+        The gradients of x, o, pre and d take their places.
+        """
+        run, W = self.run, self.run.weights
+        more = None  # what dh lacks
+        for n in reversed(range(run.depth)):
+            h, x, r, o, a, pre, d = (of[:, n] for of in (run.h, run.x, run.r, run.o, run.a, run.pre, run.d))
+            dropout = run.dropout("ffn", n)
+            norm.backward(dh, more, a, d, W.b_down, W.norm_h[0], dh, self.h_part[:, n], dropout, add=False)
+            dact, dropout = torch.bmm(d, W.down), run.dropout("hidden", n)
+            activation.backward(dact, pre, W.b_up, self.up_part[:, n], dropout, gelu=False)
+            more, dropout = torch.bmm(pre, W.up), run.dropout("out", n)
+            norm.backward(dh, more, h, o, None, W.norm_a[0], dh, self.a_part[:, n], dropout, add=False)
+            dread, sums = torch.bmm(o, W.out), (self.r_part[:, n], self.scale_part[:, n])
+            relative.backward(dread, x, r, W.vectors, run.bits[:, n], *sums, run.dropout("key", n))
+            more = torch.bmm(x, W.qkv)
+        self.weight_gradients()
+        self.sums()
+        assert more is not None
+        return dh.add_(more)
+
+    def weight_gradients(self) -> None:
+        """The products over the rows of all layers."""
+        run, split = self.run, gcd(self.run.depth, SPLIT)
+        pairs = {
+            "attend.qkv.weight": (run.x, run.h),
+            "attend.out.weight": (run.o, run.read),
+            "up.weight": (run.pre, run.a),
+            "down.weight": (run.d, run.act),
+        }
+        for name, (dy, x) in pairs.items():
+            dy, x = (of.view(run.S * split, -1, of.shape[-1]) for of in (dy, x))
+            parts = of_transposed(dy, x)
+            self.put(name, parts.view(run.S, split, *parts.shape[1:]).sum(1))
+
+    def sums(self) -> None:
+        """The gradients that the kernels left as partial sums."""
+        run, offsets = self.run, 2 * self.run.T - 1
+        self.put("up.bias", self.up_part.sum((1, 2)))
+        for name, values in zip(("norm_a.weight", "norm_a.bias"), self.a_part.sum((1, 2)).chunk(3, 1), strict=False):
+            self.put(name, values)
+        names = ("norm_h.weight", "norm_h.bias", "down.bias")
+        for name, values in zip(names, self.h_part.sum((1, 2)).chunk(3, 1), strict=True):
+            self.put(name, values)
+        by_layer = self.r_part.sum(2)  # (S, depth, 2T + 1, D)
+        dpositions = (by_layer[:, :, :offsets] * run.mask).sum(1)  # (S, 2T − 1, D)
+        self.put("attend.position.weight", torch.matmul(dpositions.mT, run.waves))
+        for name, values in zip(("attend.u", "attend.v"), by_layer[:, :, offsets:].sum(1).unbind(1), strict=True):
+            self.put(name, values)
+        self.put("attend.scale", self.scale_part.sum((1, 2, 3)))
+        self.g["layers.0.attend.bias"].zero_()  # softmax does not feel it
+
+    def put(self, name: str, values: Tensor) -> None:
+        to = self.g[f"layers.0.{name}"]
+        to.copy_(values.view_as(to))
+
+
+def gradient(model: nn.Module, w: Views, g: Views, keys: Tensor, tokens: Tensor, targets: Tensor,
+             dtype: torch.dtype) -> Tensor:  # fmt: skip
+    """Losses (S,) of a crowd of Transformers on a batch; gradients go to `g`. tokens: (B, T − 1) or (S, B, T − 1)."""
+    assert isinstance(model, Transformer)
+    ids = F.pad(tokens, (1, 0), value=model.start)
+    run = Pass(model, w, keys, ids, dtype)
+    table = w["embed.weight"]  # (S, V, D)
+    last = run.forward(look_up(table, ids)).view(run.S, run.B, run.T, run.D)
+    losses, dread = read_out(last[:, :, 0].contiguous(), w, g, targets)
+    dh = torch.zeros_like(last)
+    dh[:, :, 0] = dread
+    dh = Backward(run, g)(dh.view(run.S, run.N, run.D))
+    g["embed.weight"].copy_(of_transposed(one_hot(ids, table.shape[1], dh), dh))
+    return losses
