@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from torch import nn
 
 from ctlpp.analysis.history import History
 from ctlpp.analysis.run import Study, study_run
@@ -233,6 +234,27 @@ def test_diverged_seeds_are_marked_and_left_out_of_correlations(run: Path, tmp_p
     study = study_run(run)
     study.diverged[2] = 11
     assert study.correlations()["codes"].seeds == 3
+
+
+def test_a_model_of_ones_own_that_records_nothing_is_shown_as_what_it_is(dataset: Dataset, tmp_path: Path) -> None:
+    def bag(vocab_size: int, n_classes: int) -> nn.Module:
+        return nn.Sequential(nn.Embedding(vocab_size, 8), nn.AdaptiveAvgPool2d((1, n_classes)), nn.Flatten(1))
+
+    train(bag, dataset, seeds=[0, 1], recipe=RECIPE, out=tmp_path / "run", device="cpu", observers=[])
+    with pytest.raises(ValueError, match="model .*bag"):
+        analyze_run(tmp_path / "run", device="cpu")
+    study = analyze_run(tmp_path / "run", device="cpu", factory=bag, formats=["svg"])
+    assert len(study.analysis.notes) == 2
+    content = json.loads((tmp_path / "run" / "analysis" / "analysis.json").read_text())
+    assert content["notes"] == study.analysis.notes
+    assert "places" not in content
+    assert not (tmp_path / "run" / "analysis" / "interchange.parquet").exists()
+
+
+def test_a_run_without_any_evaluation_has_an_empty_history(trained: Path) -> None:
+    history = History.of(pq.read_table(trained / "metrics.parquet").slice(0, 0), (0, 2))
+    assert history.splits == []
+    assert np.isnan(history.final("ood")).all()
 
 
 def test_history_reads_the_rows_of_a_run(trained: Path) -> None:

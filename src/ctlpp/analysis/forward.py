@@ -96,8 +96,9 @@ def in_parts(crowd: Crowd, work: Callable[[Crowd], Result]) -> list[Result]:
         return [work(part) for part in parts]
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # within a part
+    pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,))
     try:
-        with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-            return list(pool.map(work, parts))
+        return list(pool.map(work, parts))
     finally:
+        pool.shutdown(cancel_futures=True)  # after an error or Ctrl-C: what has not begun does not begin
         torch.set_num_threads(threads)

@@ -28,6 +28,7 @@ from ctlpp.analysis.measures import MEASURES
 from ctlpp.analysis.study import Analysis, analyze
 from ctlpp.analysis.tables import tables
 from ctlpp.benchmark.task import Task
+from ctlpp.models.own import Factory
 from ctlpp.storage.reading import load
 from ctlpp.storage.task_file import from_json
 from ctlpp.training.folder import read_config
@@ -68,12 +69,17 @@ def study_run(
     data: Path | None = None,
     unfinished: bool = False,
     device: str = "cpu",
+    factory: Factory | None = None,
     start: Callable[[int], Callable[[int], None]] = lambda seeds: lambda done: None,
 ) -> Study:
-    """Analyse the seeds of a run folder. `start` is told the number of seeds and gives what to call with progress."""
+    """Analyse the seeds of a run folder.
+
+    data: the dataset folder, for a run that does not name its task. factory: that of a model of one's own which was
+    given as a callable. start: told the number of seeds, gives what to call with progress.
+    """
     config = read_config(folder)
     task = find_task(folder, config, data)
-    run = load_run(folder, device=device)
+    run = load_run(folder, factory, device)
     finished = (folder / "result.json").is_file()
     if not finished and not unfinished:
         raise ValueError(

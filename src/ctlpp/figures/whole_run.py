@@ -16,6 +16,7 @@ from ctlpp.figures.exchange import draw_interchange, draw_places
 from ctlpp.figures.predictors import draw_ranking, draw_scatter
 from ctlpp.figures.similarity import draw_contrast, draw_seed
 from ctlpp.figures.style import FORMATS, save, style
+from ctlpp.models.own import Factory
 
 Progress = Callable[[int], Callable[[int], None]]  # told a total, gives what to call with steps done
 Drawing = tuple[str, Callable[[], Figure]]  # file name without its ending
@@ -30,6 +31,7 @@ def analyze_run(
     unfinished: bool = False,
     force: bool = False,
     device: str = "auto",
+    factory: Factory | None = None,
     formats: Sequence[str] = FORMATS,
     computing: Progress = lambda total: lambda done: None,
     drawing: Progress = lambda total: lambda done: None,
@@ -38,7 +40,9 @@ def analyze_run(
     folder = Path(folder)
     target = folder / "analysis" if out is None else Path(out)
     check_target(target, force=force)
-    study = study_run(folder, seeds=seeds, data=data, unfinished=unfinished, device=device, start=computing)
+    study = study_run(
+        folder, seeds=seeds, data=data, unfinished=unfinished, device=device, factory=factory, start=computing
+    )
     with fresh_folder(target, force=force) as place:
         write_numbers(study, place)
         draw_all(study, place / "figures", formats, drawing)
