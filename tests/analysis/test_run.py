@@ -241,7 +241,7 @@ def test_a_model_of_ones_own_that_records_nothing_is_shown_as_what_it_is(dataset
         return nn.Sequential(nn.Embedding(vocab_size, 8), nn.AdaptiveAvgPool2d((1, n_classes)), nn.Flatten(1))
 
     train(bag, dataset, seeds=[0, 1], recipe=RECIPE, out=tmp_path / "run", device="cpu", observers=[])
-    with pytest.raises(ValueError, match="model .*bag"):
+    with pytest.raises(ValueError, match=r"model .*bag"):
         analyze_run(tmp_path / "run", device="cpu")
     study = analyze_run(tmp_path / "run", device="cpu", factory=bag, formats=["svg"])
     assert len(study.analysis.notes) == 2
