@@ -1,10 +1,8 @@
 """The written-out gradient of the Bi-LSTM equals what autograd makes of the module."""
 
-from collections.abc import Callable
-
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from ctlpp.models.gru import GRU
 from ctlpp.models.lstm import BiLSTM
@@ -17,12 +15,10 @@ pytest.importorskip("triton")
 
 from ctlpp.kernels import lstm
 
-Gradient = Callable[..., Tensor]
-BOTH = pytest.mark.parametrize("fast", [lstm.gradient, lstm.gradient_by_steps])
 VOCABULARY, CLASSES, SEEDS = 13, 5, (3, 5)
 
 
-def compare(fast: Gradient, *, length: int, batch: int, dropout: float = 0.5, shared: bool = True) -> None:
+def compare(*, length: int, batch: int, dropout: float = 0.5, shared: bool = True) -> None:
     def small(vocab_size: int, n_classes: int) -> nn.Module:
         return BiLSTM(vocab_size, n_classes, embedding=32, width=16, dropout=dropout)
 
@@ -39,7 +35,8 @@ def compare(fast: Gradient, *, length: int, batch: int, dropout: float = 0.5, sh
     places = crowd.places.items()
     views = {name: gradient[:, at.start : at.end].view(len(SEEDS), *at.shape) for name, at in places}
     keys = step_keys(stepper.keys, stepper.dials.step)
-    losses = fast(crowd.module, crowd.parameters(), views, keys, tokens, targets, torch.float32)
+    assert isinstance(crowd.module, BiLSTM)
+    losses = lstm.gradient(crowd.module, crowd.parameters(), views, keys, tokens, targets, torch.float32)
     expected_losses, expected = stepper.gradient(slice(None), tokens, targets)
     torch.testing.assert_close(losses, expected_losses, rtol=1e-5, atol=1e-6)
     for name, at in places:
@@ -47,35 +44,22 @@ def compare(fast: Gradient, *, length: int, batch: int, dropout: float = 0.5, sh
         assert (part - wanted).norm() < 1e-5 * wanted.norm(), name
 
 
-@BOTH
 @pytest.mark.parametrize("length", [2, 3, 4, 5, 6])
-def test_losses_and_all_gradients_equal_the_reference_at_every_length(fast: Gradient, length: int) -> None:
-    compare(fast, length=length, batch=5)
+def test_losses_and_all_gradients_equal_the_reference_at_every_length(length: int) -> None:
+    compare(length=length, batch=5)
 
 
-@BOTH
-def test_every_seed_may_have_a_batch_of_its_own(fast: Gradient) -> None:
-    compare(fast, length=2, batch=3, shared=False)
+def test_every_seed_may_have_a_batch_of_its_own() -> None:
+    compare(length=2, batch=3, shared=False)
 
 
-@BOTH
-def test_without_dropout(fast: Gradient) -> None:
-    compare(fast, length=2, batch=3, dropout=0.0)
+def test_without_dropout() -> None:
+    compare(length=2, batch=3, dropout=0.0)
 
 
-@pytest.mark.parametrize(
-    ("fast", "batch"),
-    [(lstm.gradient, 1), (lstm.gradient, 67), (lstm.gradient_by_steps, 1), (lstm.gradient_by_steps, 19)],
-)
-def test_batches_that_no_block_divides(fast: Gradient, batch: int) -> None:
-    compare(fast, length=2, batch=batch)
-
-
-@pytest.mark.parametrize("resident", [True, False])
-def test_recurrent_weights_are_kept_or_loaded_anew(monkeypatch: pytest.MonkeyPatch, resident: bool) -> None:
-    for settings in (lstm.RECUR, lstm.UNRECUR):
-        monkeypatch.setitem(settings, "RESIDENT", resident)
-    compare(lstm.gradient, length=2, batch=3)
+@pytest.mark.parametrize("batch", [1, 19])
+def test_batches_that_no_block_divides(batch: int) -> None:
+    compare(length=2, batch=batch)
 
 
 def test_only_the_module_itself_with_widths_that_are_powers_of_two_is_supported() -> None:

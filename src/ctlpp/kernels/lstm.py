@@ -2,8 +2,7 @@
 
 It computes what `vmap` and autograd make of `ctlpp.models.lstm.BiLSTM`. Both directions of all seeds are one batch of
 2S: every array of activations is (2S, T, B, …) in the order of reading, see `ctlpp.kernels.cell`. The gradients of the
-gates take the gates' place, and each weight's gradient is one product over the rows of all steps. The recurrence runs
-in one kernel (`gradient`) or as a product and a kernel a step (`gradient_by_steps`).
+gates take the gates' place, and each weight's gradient is one product over the rows of all steps.
 
 Shapes: S seeds, B batch, T tokens, V vocabulary, E embedding width, D units a direction.
 """
@@ -14,7 +13,7 @@ import torch
 import triton
 from torch import Tensor, nn
 
-from ctlpp.kernels import cell, recurrence
+from ctlpp.kernels import cell
 from ctlpp.kernels.classifier import read_out
 from ctlpp.kernels.dropout import Dropout
 from ctlpp.kernels.products import blocks, of_transposed, rows_of
@@ -27,8 +26,6 @@ UNEMBED = {"LOOP": 16, "ROWS": 32, "num_warps": 4}
 UNEMBED_COLUMNS = 128  # at most, that a program works on
 CELL = {"ROWS": 4, "num_warps": 1}
 UNCELL = {"LOOP": 4, "ROWS": 4, "num_warps": 1}
-RECUR = {"ROWS": 64, "RESIDENT": True, "num_warps": 8, "num_stages": 1}
-UNRECUR = {"ROWS": 64, "RESIDENT": True, "num_warps": 8, "num_stages": 1}
 
 
 def supports(model: nn.Module) -> bool:
@@ -36,7 +33,7 @@ def supports(model: nn.Module) -> bool:
     if type(model) is not BiLSTM:
         return False
     widths = model.embed.embedding_dim, model.cell.width
-    return all(n >= 16 and n & (n - 1) == 0 for n in widths) and model.cell.width <= 128 and model.dropout.p < 1
+    return all(n >= 16 and n & (n - 1) == 0 for n in widths) and model.dropout.p < 1
 
 
 class Pass:
@@ -64,23 +61,7 @@ class Pass:
         torch.bmm(rows_of(self.x), self.W, out=rows_of(self.gates))
 
     def recur(self) -> None:
-        """All steps of both directions; leaves the last states in `last`."""
-        recurrence.recurrence_forward[blocks(self.B, RECUR["ROWS"]), 2 * self.S](
-            self.gates, self.U, self.w["cell.b_in"], self.w["cell.b_rec"], self.c, self.h, self.last, self.T, self.B,
-            self.p_step, **RECUR, D=self.D,
-        )  # fmt: skip
-
-    def unrecur(self, dlast: Tensor) -> Tensor:
-        """From the gradient of the last states, (S, B, 2D), to the gates'; returns parts of the bias', (2S, …, 4D)."""
-        n = blocks(self.B, UNRECUR["ROWS"])
-        part = torch.empty(2 * self.S, self.T, n, 4 * self.D, device=dlast.device)
-        recurrence.recurrence_backward[n, 2 * self.S](
-            self.gates, self.U, self.c, dlast, part, self.T, self.B, **UNRECUR, D=self.D
-        )
-        return rows_of(part)
-
-    def recur_by_steps(self) -> None:
-        """As `recur`, with a product and a kernel a step."""
+        """All steps of both directions, a product and a kernel each; leaves the last states in `last`."""
         self.c = self.room(self.D, torch.float32)  # it goes from step to step through memory
         self.h[:, 0] = 0
         side, end = self.T * self.B * self.D, (self.last, 2 * self.B * self.D, self.D, 2 * self.D)
@@ -93,8 +74,8 @@ class Pass:
                 *new[1:], **CELL, D=self.D,
             )  # fmt: skip
 
-    def unrecur_by_steps(self, dlast: Tensor) -> Tensor:
-        """As `unrecur`, with a kernel and a product a step."""
+    def unrecur(self, dlast: Tensor) -> Tensor:
+        """From the gradient of the last states, (S, B, 2D), to the gates'; returns parts of the bias', (2S, …, 4D)."""
         n = blocks(self.B, UNCELL["ROWS"] * UNCELL["LOOP"])
         part = torch.empty(2 * self.S, self.T, n, 4 * self.D, device=dlast.device)
         dc = torch.empty(2 * self.S, self.B, self.D, device=dlast.device)
@@ -136,22 +117,9 @@ class Pass:
 def gradient(model: BiLSTM, w: Views, g: Views, keys: Tensor, tokens: Tensor, targets: Tensor,
              dtype: torch.dtype) -> Tensor:  # fmt: skip
     """Losses (S,) of a crowd of Bi-LSTMs on a batch; their gradients go to `g`. tokens: (B, T) or (S, B, T)."""
-    if keys.is_cuda and dtype == torch.float32:  # too large for one kernel
-        return gradient_by_steps(model, w, g, keys, tokens, targets, dtype)
     run = Pass(model, w, keys, tokens, dtype)
     run.embed()
     run.recur()
     losses, dlast = read_out(run.last, w, g, targets)
     run.put_gradients(g, run.unrecur(dlast))
-    return losses
-
-
-def gradient_by_steps(model: BiLSTM, w: Views, g: Views, keys: Tensor, tokens: Tensor, targets: Tensor,
-                      dtype: torch.dtype) -> Tensor:  # fmt: skip
-    """As `gradient`, with the recurrence as a product and a kernel a step."""
-    run = Pass(model, w, keys, tokens, dtype)
-    run.embed()
-    run.recur_by_steps()
-    losses, dlast = read_out(run.last, w, g, targets)
-    run.put_gradients(g, run.unrecur_by_steps(dlast))
     return losses

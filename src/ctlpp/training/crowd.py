@@ -68,7 +68,10 @@ class Crowd:
 
     def parameters(self, group: slice = slice(None)) -> dict[str, Tensor]:
         """Views of the stacked parameters of some seeds, by name: (S, …) each."""
-        rows = self.weights[group]
+        return self.views(self.weights[group])
+
+    def views(self, rows: Tensor) -> dict[str, Tensor]:
+        """The parameters' places in rows of weights, gradients or the like, (S, P), by name: (S, …) each."""
         return {name: rows[:, at.start : at.end].view(len(rows), *at.shape) for name, at in self.places.items()}
 
     def state(self, group: slice = slice(None)) -> dict[str, Tensor]:

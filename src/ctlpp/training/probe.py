@@ -70,6 +70,8 @@ def _generator_states() -> list[Tensor]:
 
 def activations(crowd: Crowd, recipe: Recipe, tokens: Tensor, targets: Tensor, bf16: bool) -> tuple[int, int]:
     """Bytes that one seed keeps from forward to backward, and those of the largest tensor among them; by trying."""
+    if crowd.device.type == "cuda":
+        return _peak(crowd, recipe, tokens, targets, bf16), 0
     kept: dict[int, int] = {}
 
     def keep(tensor: Tensor) -> Tensor:
@@ -83,6 +85,15 @@ def activations(crowd: Crowd, recipe: Recipe, tokens: Tensor, targets: Tensor, b
         one.gradient(slice(0, 1), *_batch_of(slice(0, 1), tokens, targets))
     kept.pop(weights, None)
     return sum(kept.values()), max(kept.values(), default=0)
+
+
+def _peak(crowd: Crowd, recipe: Recipe, tokens: Tensor, targets: Tensor, bf16: bool) -> int:
+    """Bytes that one seed's step takes on a CUDA device beyond what lies there."""
+    one = _trial(crowd, slice(0, 1), recipe, bf16)
+    torch.cuda.reset_peak_memory_stats(crowd.device)
+    before = torch.cuda.memory_allocated(crowd.device)
+    one.gradient(slice(0, 1), *_batch_of(slice(0, 1), tokens, targets))
+    return torch.cuda.max_memory_allocated(crowd.device) - before
 
 
 def memory_budget(device: torch.device) -> int:

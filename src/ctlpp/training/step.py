@@ -11,7 +11,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
+from ctlpp.kernels import fast
 from ctlpp.training.crowd import DROPOUT, Crowd
+from ctlpp.training.graphs import Replays
 from ctlpp.training.recipe import Recipe
 from ctlpp.training.streams import Streams, seed_keys, step_keys
 
@@ -95,18 +97,26 @@ class Stepper:
         self.dials = Dials.on(device)
         self.losses, self.norms = torch.zeros(2, len(seeds), device=device).unbind()
         self._loss = Loss(self.crowd.module)
+        self._kernels = fast.available(device.type)
+        self._replays = Replays() if device.type == "cuda" else None
         self.regroup(self.group)
 
     def regroup(self, group: int) -> None:
         """Take `group` seeds at a time from now on."""
         self.group = min(group, len(self.keys))
         self._gradient = torch.zeros(self.group, self.crowd.weights.shape[1], device=self.crowd.device)
+        if self._replays is not None:
+            self._replays.forget()
 
     def step(self, step: int, tokens: Tensor, targets: Tensor) -> None:
         """One update of every seed. tokens: (B, T) for all seeds or (S, B, T); targets: (B,) or (S, B)."""
         self.dials.turn(self.recipe, step)
         self.crowd.set_progress(self.recipe.progress(step))
         self.crowd.module.train()
+        if self._replays is None or not self._replays.run(self._all_groups, tokens, targets):
+            self._all_groups(tokens, targets)
+
+    def _all_groups(self, tokens: Tensor, targets: Tensor) -> None:
         first = 0
         while first < len(self.keys):
             group = slice(first, first + self.group)
@@ -141,6 +151,15 @@ class Stepper:
 
     def gradient(self, group: slice, tokens: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         """Losses (S,) and gradients (S, P) of some seeds."""
+        quick = self._quick(tokens.shape[-1])
+        if quick is not None:
+            keys, gradient = step_keys(self.keys[group], self.dials.step), self._gradient[: len(self.keys[group])]
+            views = self.crowd.views(gradient)
+            with torch.no_grad():
+                losses = quick(
+                    self.crowd.module, self.crowd.parameters(group), views, keys, tokens, targets, torch.bfloat16
+                )
+            return losses, gradient
         leaves = {name: view.detach().requires_grad_() for name, view in self.crowd.parameters(group).items()}
         extras = {name: extra[group] for name, extra in self.crowd.extras.items()}
         keys = step_keys(self.keys[group], self.dials.step)
@@ -151,6 +170,12 @@ class Stepper:
         for at, part in zip(self.crowd.places.values(), parts, strict=True):
             gradient[:, at.start : at.end] = part.reshape(len(keys), -1)
         return losses.detach().float(), gradient
+
+    def _quick(self, columns: int) -> fast.Gradient | None:
+        """The fast path for this crowd, if there is one."""
+        if not self._kernels or not self.bf16 or self.crowd.extras or not self.crowd.module.training:
+            return None
+        return fast.find(self.crowd.module, self.crowd.device, columns)
 
     def _losses(
         self, leaves: dict[str, Tensor], extras: dict[str, Tensor], keys: Tensor, tokens: Tensor, targets: Tensor
@@ -178,6 +203,10 @@ class Stepper:
 
         A seed whose loss or gradient is not finite keeps the weights it has, from now on.
         """
+        if self._kernels:
+            from ctlpp.kernels import adam
+
+            return adam.update(self, group, losses, gradient)
         norms = torch.linalg.vector_norm(gradient, dim=1)
         self.losses[group], self.norms[group] = losses, norms
         diverged = self.optimizer.diverged[group]

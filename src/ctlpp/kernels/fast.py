@@ -1,0 +1,46 @@
+"""Which fast path applies to a module: `find` gives its loss-and-gradient function, or None for the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ctlpp.models.lstm import BiLSTM
+from ctlpp.models.ndr import NDR
+from ctlpp.models.transformer import Transformer
+
+Views = dict[str, Tensor]
+# (model, parameters, gradients, keys, tokens, targets, dtype) -> losses
+Gradient = Callable[[Any, Views, Views, Tensor, Tensor, Tensor, torch.dtype], Tensor]
+
+COLUMNS = 16  # that the attention kernels can hold
+
+
+@cache
+def available(device: str) -> bool:
+    """Whether kernels can run on a kind of device."""
+    return device == "cuda" and find_spec("triton") is not None and torch.cuda.get_device_capability()[0] >= 8
+
+
+def find(model: nn.Module, device: torch.device, columns: int) -> Gradient | None:
+    """The fast path for a model and inputs of so many tokens, if there is one."""
+    if not available(device.type):
+        return None
+    if type(model) is NDR and columns + 1 <= COLUMNS:
+        from ctlpp.kernels import ndr, ndr_backward
+
+        return ndr_backward.gradient if ndr.supports(model) else None
+    if type(model) is Transformer:
+        from ctlpp.kernels import transformer, transformer_backward
+
+        return transformer_backward.gradient if transformer.supports(model, columns + 1) else None
+    if type(model) is BiLSTM:
+        from ctlpp.kernels import lstm
+
+        return lstm.gradient if lstm.supports(model) else None
+    return None

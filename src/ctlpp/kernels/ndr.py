@@ -1,0 +1,143 @@
+"""Loss and gradient of a crowd of NDRs, written out: matrix products by cuBLAS, everything between them in one kernel each.
+
+It computes what `vmap` and autograd make of `ctlpp.models.ndr.NDR` (the tests compare all gradients), with these differences
+in how:
+- activations lie in (S, depth, N, width) buffers, N = B · T rows, and are kept in bf16; arithmetic inside kernels is float32;
+- products that share an input are one product (q, k, v and direction; both feed-forward nets);
+- the gradient of an activation takes the activation's place, and the gradient of a weight that all layers share is one product
+  over all layers' rows at the end;
+- dropout masks are recomputed from the seeds' counters.
+
+Shapes: S seeds, N rows, D width, F = hidden of both nets together, C classes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ctlpp.kernels import activation, gate, geometric, norm
+from ctlpp.kernels.dropout import Dropout, Layout
+from ctlpp.kernels.products import times
+from ctlpp.models.ndr import NDR
+
+Views = dict[str, Tensor]  # parameters or their gradients by name, (S, …) each, float32
+
+
+def supports(model: NDR) -> bool:
+    """Whether the kernels fit the model's sizes: powers of two, and heads wide enough for the tensor cores."""
+    width, hidden, heads = model.classify.in_features, model.layer.ffn_data.up.out_features, model.layer.attend.heads
+    return all(size & (size - 1) == 0 for size in (width, hidden)) and width // heads >= 16
+
+
+@dataclass
+class Weights:
+    """The layer's weights as the products want them."""
+
+    x: Tensor  # q, k, v and direction, (S, 3D + 2H, D)
+    bx: Tensor  # their biases, float32
+    out: Tensor
+    up: Tensor  # data net and gate net, (S, F, D)
+    b_up: Tensor
+    down: Tensor  # of the data net, (S, D, hidden)
+    shut: Tensor  # the gate net's, (S, D, D)
+    scalars: geometric.Scalars
+    norm_a: tuple[Tensor, Tensor]  # γ, β
+    vectors: gate.Vectors
+
+    @staticmethod
+    def of(w: Views, dtype: torch.dtype) -> Weights:
+        def joined(*names: str) -> Tensor:
+            return torch.cat([w[f"layer.{name}"] for name in names], dim=1)
+
+        return Weights(
+            x=joined("attend.qkv.weight", "attend.direction.weight").to(dtype),
+            bx=joined("attend.qkv.bias", "attend.direction.bias"),
+            out=w["layer.attend.out.weight"].to(dtype),
+            up=joined("ffn_data.up.weight", "ffn_gate.up.weight").to(dtype),
+            b_up=joined("ffn_data.up.bias", "ffn_gate.up.bias"),
+            down=w["layer.ffn_data.down.weight"].to(dtype),
+            shut=w["layer.ffn_gate.down.weight"].to(dtype),
+            scalars=geometric.Scalars(*(w[f"layer.attend.{name}"] for name in ("scale", "direction_scale", "bias"))),
+            norm_a=(w["layer.norm_a.weight"], w["layer.norm_a.bias"]),
+            vectors=gate.Vectors(
+                b=w["layer.ffn_data.down.bias"],
+                c=w["layer.ffn_gate.down.bias"],
+                gamma=w["layer.norm_u.weight"],
+                beta=w["layer.norm_u.bias"],
+            ),
+        )
+
+
+class Pass:
+    """One forward over a batch, kept for the backward.
+
+    The classifier reads column 0 alone, so the last layer goes on with B rows instead of N behind its attention. Rows of
+    all layers lie one after the other: (S, (depth − 1) · N + B, …), or (S, depth · N, …) for what attention needs.
+    """
+
+    def __init__(self, model: NDR, w: Views, keys: Tensor, ids: Tensor, dtype: torch.dtype) -> None:
+        layer, attend = model.layer, model.layer.attend
+        self.keys, self.weights = keys, Weights.of(w, dtype)
+        self.S, (self.B, self.T), self.depth = len(keys), ids.shape[-2:], model.depth
+        self.N, self.D = self.B * self.T, model.classify.in_features
+        self.heads, self.hidden = attend.heads, layer.ffn_data.up.out_features
+        self.data, self.shut = slice(0, self.hidden), slice(self.hidden, self.hidden + self.D)  # of the hidden units
+        rates = {"key": attend.dropout.p, "out": layer.dropout.p, "gate": layer.gate_dropout}
+        self.dropouts = Layout(rates, {"key": self.N * self.D, "out": self.N * self.D, "gate": self.N})
+        self.no_dropout = Dropout(keys, 0, 0.0)
+        self.dtype = dtype
+        self.h, self.x = self.room(self.D, whole=True), self.room(3 * self.D + 2 * self.heads, whole=True)
+        self.read, self.o, self.a = self.room(self.D), self.room(self.D), self.room(self.D)
+        self.pre, self.act = self.room(self.hidden + self.D), self.room(self.hidden + self.D)
+        self.d, self.e = self.room(self.D), self.room(self.D)
+
+    def room(self, width: int, *, whole: bool = False) -> Tensor:
+        rows = (self.depth - 1) * self.N + (self.N if whole else self.B)
+        return torch.empty(self.S, rows, width, dtype=self.dtype, device=self.keys.device)
+
+    def of(self, rows: Tensor, n: int) -> Tensor:
+        """The rows of layer n."""
+        return rows[:, n * self.N : (n + 1) * self.N]
+
+    def first(self, rows: Tensor) -> Tensor:
+        """Column 0 of every example. (S, N, W) -> (S, B, W)"""
+        return rows.unflatten(1, (self.B, self.T))[:, :, 0]
+
+    def last(self, n: int) -> bool:
+        return n == self.depth - 1
+
+    def state(self, n: int) -> Tensor:
+        """The state that layer n updates: all columns, or column 0 in the last layer."""
+        h = self.of(self.h, n)
+        return self.first(h).contiguous() if self.last(n) else h
+
+    def dropout(self, name: str, n: int) -> Dropout:
+        return self.dropouts.at(name, n, self.keys, self.T if self.last(n) and name != "key" else 1)
+
+    def forward(self, embedded: Tensor) -> Tensor:
+        """Column 0 after the last layer, (S, B, D)."""
+        W = self.weights
+        self.of(self.h, 0).copy_(embedded)
+        for n in range(self.depth):
+            x, read, o, a, pre, act, d, e = (
+                self.of(rows, n) for rows in (self.x, self.read, self.o, self.a, self.pre, self.act, self.d, self.e)
+            )
+            times(self.of(self.h, n), W.x, out=x)
+            whole = x.new_empty(self.S, self.N, self.D) if self.last(n) else read
+            geometric.forward(x, W.bx, W.scalars, whole, self.dropout("key", n), T=self.T, heads=self.heads)
+            if self.last(n):
+                read.copy_(self.first(whole))
+            h = self.state(n)
+            times(read, W.out, out=o)
+            norm.forward(h, o, None, *W.norm_a, a, self.dropout("out", n))
+            times(a, W.up, out=pre)
+            for net in (self.data, self.shut):
+                activation.forward(pre[..., net], W.b_up[:, net], act[..., net], self.no_dropout, gelu=True)
+            times(act[..., self.data], W.down, out=d)
+            times(act[..., self.shut], W.shut, out=e)
+            new = torch.empty_like(h) if self.last(n) else self.of(self.h, n + 1)
+            gate.forward(h, a, d, e, W.vectors, new, self.dropout("gate", n))
+        return new

@@ -1,0 +1,106 @@
+"""The backward of `ctlpp.kernels.ndr.Pass`: from the gradient of the last state to all gradients of the layer."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ctlpp.kernels import activation, gate, geometric, norm
+from ctlpp.kernels.classifier import read_out
+from ctlpp.kernels.embedding import look_up, one_hot
+from ctlpp.kernels.ndr import Pass, Views
+from ctlpp.kernels.products import of_transposed
+from ctlpp.models.ndr import NDR
+
+
+class Backward:
+    """Runs a pass backwards. Sums over rows that kernels leave per block are added up at the end."""
+
+    def __init__(self, run: Pass, gradient: Views) -> None:
+        self.run, self.g = run, gradient
+        self.norm_part = self.part(norm.parts(run.N), 3 * run.D)
+        self.gate_part = self.part(gate.parts(run.N), 4 * run.D)
+        self.data_part = self.part(activation.parts(run.N), run.hidden)
+        self.shut_part = self.part(activation.parts(run.N), run.D)
+        self.x_part = self.part(geometric.parts(run.B, run.T), run.x.shape[-1])
+        self.scalar_part = self.part(geometric.parts(run.B, run.T) * run.heads, 3)
+
+    def part(self, n: int, width: int) -> Tensor:
+        """Room for sums; the last layer, which has fewer rows, leaves zeros."""
+        part = torch.empty(self.run.S, self.run.depth, n, width, device=self.run.keys.device)
+        part[:, -1].zero_()
+        return part
+
+    def __call__(self, dread_out: Tensor) -> Tensor:
+        """From the gradient of column 0 after the last layer, (S, B, D), to that of the first state, (S, N, D).
+
+        The gradients of x, o, pre, d and e take their places.
+        """
+        run, W = self.run, self.run.weights
+        dh, more = dread_out, None  # what dh lacks
+        for n in reversed(range(run.depth)):
+            x, o, a, pre, d, e = (run.of(rows, n) for rows in (run.x, run.o, run.a, run.pre, run.d, run.e))
+            h = run.state(n)
+            gate.backward(dh, more, h, a, d, e, W.vectors, self.gate_part[:, n], run.dropout("gate", n))
+            for net, output, weight, part in (
+                (run.data, d, W.down, self.data_part),
+                (run.shut, e, W.shut, self.shut_part),
+            ):
+                dact = torch.bmm(output, weight)
+                activation.backward(dact, pre[..., net], W.b_up[:, net], part[:, n], run.no_dropout, gelu=True)
+            da, out_dropout = torch.bmm(pre, W.up), run.dropout("out", n)
+            norm.backward(d, da, h, o, None, W.norm_a[0], dh, self.norm_part[:, n], out_dropout, add=True)
+            dread, sums = torch.bmm(o, W.out), (self.x_part[:, n], self.scalar_part[:, n])
+            if run.last(n):
+                dh, dread = self.spread(dh), self.spread(dread)
+            geometric.backward(dread, x, W.bx, W.scalars, *sums, run.dropout("key", n), T=run.T, heads=run.heads)
+            more = torch.bmm(x, W.x)
+        self.weight_gradients()
+        assert more is not None
+        return dh.add_(more)
+
+    def spread(self, first: Tensor) -> Tensor:
+        """Zeros but for column 0. (S, B, D) -> (S, N, D)"""
+        whole = first.new_zeros(self.run.S, self.run.N, self.run.D)
+        self.run.first(whole).copy_(first)
+        return whole
+
+    def weight_gradients(self) -> None:
+        """One product over all layers for each weight, and the sums that the kernels left."""
+        run, D = self.run, self.run.D
+        self.put(("attend.qkv.weight", "attend.direction.weight"), of_transposed(run.x, run.h))
+        self.put(("attend.out.weight",), of_transposed(run.o, run.read))
+        self.put(("ffn_data.up.weight", "ffn_gate.up.weight"), of_transposed(run.pre, run.a))
+        self.put(("ffn_data.down.weight",), of_transposed(run.d, run.act[..., run.data]))
+        self.put(("ffn_gate.down.weight",), of_transposed(run.e, run.act[..., run.shut]))
+        self.put(("attend.qkv.bias", "attend.direction.bias"), self.x_part.sum((1, 2)))
+        self.put(("ffn_data.up.bias",), self.data_part.sum((1, 2)))
+        self.put(("ffn_gate.up.bias",), self.shut_part.sum((1, 2)))
+        first = self.norm_part.sum((1, 2))
+        self.put(("norm_a.weight", "norm_a.bias"), first[:, : 2 * D])
+        names = ("norm_u.weight", "norm_u.bias", "ffn_data.down.bias", "ffn_gate.down.bias")
+        self.put(names, self.gate_part.sum((1, 2)))
+        for name, total in zip(
+            ("scale", "direction_scale", "bias"), self.scalar_part.sum((1, 2)).unbind(1), strict=True
+        ):
+            self.g[f"layer.attend.{name}"].copy_(total)
+
+    def put(self, names: tuple[str, ...], values: Tensor) -> None:
+        """Divide the values along their second axis over gradients that lie side by side in them."""
+        parts = values.split([self.g[f"layer.{name}"].shape[1] for name in names], dim=1)
+        for name, part in zip(names, parts, strict=True):
+            self.g[f"layer.{name}"].copy_(part)
+
+
+def gradient(
+    model: NDR, w: Views, g: Views, keys: Tensor, tokens: Tensor, targets: Tensor, dtype: torch.dtype
+) -> Tensor:
+    """Losses (S,) of a crowd of NDRs on a batch; their gradients go to `g`. tokens: (B, T − 1) or (S, B, T − 1)."""
+    ids = F.pad(tokens, (1, 0), value=model.start)
+    run = Pass(model, w, keys, ids, dtype)
+    table = w["embed.weight"]  # (S, V, D)
+    losses, dread = read_out(run.forward(look_up(table.to(dtype), ids)), w, g, targets)
+    dh = Backward(run, g)(dread)
+    g["embed.weight"].copy_(of_transposed(one_hot(ids, table.shape[1], dh), dh))
+    return losses

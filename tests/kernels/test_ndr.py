@@ -1,0 +1,68 @@
+"""The written-out gradient of the NDR equals what autograd makes of the module."""
+
+import pytest
+import torch
+from torch import nn
+
+from ctlpp.models.ndr import NDR
+from ctlpp.training.crowd import gather
+from ctlpp.training.recipe import Recipe
+from ctlpp.training.step import Optimizer, Stepper
+from ctlpp.training.streams import step_keys
+
+pytest.importorskip("triton")
+
+from ctlpp.kernels import ndr, ndr_backward
+
+VOCABULARY, CLASSES, SEEDS = 13, 5, (3, 5)
+DROPOUTS = ("dropout", "key_dropout", "gate_dropout")
+
+
+def compare(*, length: int, batch: int, shared: bool = True, depth: int = 2, dropouts: bool = True) -> None:
+    rates = dict.fromkeys(DROPOUTS, 0.3 if dropouts else 0.0)
+
+    def small(vocab_size: int, n_classes: int) -> nn.Module:
+        return NDR(vocab_size, n_classes, width=32, heads=2, hidden=64, depth=depth, **rates)  # type: ignore[arg-type]
+
+    crowd = gather(small, VOCABULARY, CLASSES, list(SEEDS))
+    generator = torch.Generator().manual_seed(length)
+    crowd.weights.add_(0.1 * torch.randn(crowd.weights.shape, generator=generator))  # norms and scalars off their start
+    stepper = Stepper(crowd, Recipe(), Optimizer.of(crowd), len(SEEDS))
+    stepper.dials.turn(stepper.recipe, 7)
+    crowd.module.train()
+    lead = (batch,) if shared else (len(SEEDS), batch)
+    tokens = torch.randint(VOCABULARY, (*lead, length + 2), generator=generator)
+    targets = torch.randint(CLASSES, lead, generator=generator)
+
+    losses, expected = stepper.gradient(slice(None), tokens, targets)
+    found = torch.full_like(expected, torch.nan)
+    keys = step_keys(stepper.keys, stepper.dials.step)
+    assert isinstance(crowd.module, NDR)
+    fast_losses = ndr_backward.gradient(
+        crowd.module, crowd.parameters(), crowd.views(found), keys, tokens, targets, torch.float32
+    )
+
+    torch.testing.assert_close(fast_losses, losses, rtol=1e-5, atol=1e-6)
+    for name, reference in crowd.views(expected).items():
+        error = (crowd.views(found)[name] - reference).norm() / (reference.norm() + 1e-12)
+        assert error < 1e-5, f"{name}: {error}"
+
+
+@pytest.mark.parametrize("length", [2, 3, 4, 5, 6])
+def test_losses_and_all_gradients_equal_the_reference_for_every_length(length: int) -> None:
+    compare(length=length, batch=3)
+
+
+def test_they_do_with_batches_of_each_seeds_own() -> None:
+    compare(length=4, batch=5, shared=False)
+
+
+def test_they_do_without_dropout_and_with_one_layer() -> None:
+    compare(length=5, batch=2, dropouts=False)
+    compare(length=3, batch=3, depth=1)
+
+
+def test_only_models_that_the_kernels_can_hold_take_the_fast_path() -> None:
+    assert ndr.supports(NDR(41, 8))
+    assert not ndr.supports(NDR(41, 8, width=96, heads=4))  # no power of two
+    assert not ndr.supports(NDR(41, 8, width=32, heads=4, hidden=64))  # heads of width 8
