@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from ctlpp.analysis import analyze
 from ctlpp.analysis.codes import codes_per_symbol, table
+from ctlpp.analysis.places import choose
 from ctlpp.analysis.study import Analysis
 from ctlpp.benchmark.dataset import generate
 from ctlpp.benchmark.task import Task
@@ -62,11 +63,12 @@ def test_decodable_within_but_not_across_groups_and_a_map_between_them_repairs_i
 
 
 def test_the_column_that_carries_the_prefix_is_found(of_two_codes: Analysis) -> None:
-    assert of_two_codes.part_labels == ("second", "first", "symbol", "end")
+    assert of_two_codes.changed == ("second", "first", "symbol", "end", "prefix")
     assert of_two_codes.place is not None
     assert of_two_codes.effect is not None
     assert of_two_codes.place.tolist() == [[0, 1], [0, 1]]  # after the first layer, the column of the first function
     assert of_two_codes.effect[:, 0, 1].tolist() == [1, 1]
+    assert of_two_codes.effect[:, 0, 4].tolist() == [1, 1]  # so do all columns of the prefix
     assert of_two_codes.effect[:, 1].max() < 1  # after the second layer it is too late
 
 
@@ -188,3 +190,12 @@ def test_the_five_groups_of_s_are_compared_where_the_test_crosses_them() -> None
     never_first = np.isin(found.inputs.group_of, [found.inputs.groups.index(g) for g in ("a2", "b2", "o")])
     assert (found.codes[0][never_first] == -1).all()
     assert (found.codes[0][~never_first] >= 0).all()
+
+
+def test_the_last_of_the_best_places_is_taken_and_several_columns_only_if_no_single_one_will_do() -> None:
+    several = torch.tensor([False, False, True])
+    clear = torch.tensor([[0.1, 0.95, 1.0], [0.1, 0.94, 1.0], [0.5, 0.2, 0.3]])
+    spread = torch.tensor([[0.1, 0.6, 0.9], [0.1, 0.5, 0.7], [0.5, 0.2, 0.3]])
+    index, option = choose(torch.stack([clear, spread]), several)
+    assert index.tolist() == [1, 0]
+    assert option.tolist() == [1, 2]

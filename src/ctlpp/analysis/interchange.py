@@ -26,13 +26,13 @@ def interchange(
 ) -> Array:
     """Whether each seed is right for each (donor's function, consumer, donor's symbol); nan outside of `pairs`.
 
-    donors: the donors' states, (S, F · symbols, W), ordered by function and symbol. Returns (S, F, F, symbols).
+    donors: their states, (S, F · symbols, K, W), ordered by function and symbol. Returns (S, F, F, symbols).
     """
     first, second, symbol = np.nonzero(pairs)
     donor = first * inputs.n_symbols + symbol
     base = torch.from_numpy(inputs.base_for(donor, second))
-    part = places.part[:, None].expand(-1, len(donor))
-    found = answers_with(crowd, layout, bases, base, places.index, part, donors[:, torch.from_numpy(donor)])
+    where = places.where[:, None].expand(-1, len(donor), -1)
+    found = answers_with(crowd, layout, bases, base, places.index, where, donors, torch.from_numpy(donor))
     right = np.full((len(crowd.seeds), *inputs.answer.shape), np.nan, dtype=np.float32)
     right[:, first, second, symbol] = found.numpy() == inputs.answer[first, second, symbol]
     return right

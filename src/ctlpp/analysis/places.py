@@ -3,7 +3,8 @@
 At every layer and part of the state (or step of reading) the state of a *base* is replaced by that of a *donor*, an
 input with another value. The *effect* of the place is how often the model then answers as if the donor's value were
 the base's. Donors, bases and their combination are all known from training, so this needs no generalisation. The place
-of a seed is the one with the greatest effect; of those within `TIE` of it, the last, where the value is settled.
+of a seed is the one with the greatest effect; of those within `TIE` of it, the last, where the value is settled. Where
+no single column has an effect of `ENOUGH`, all columns of the prefix together are a place, too.
 """
 
 from dataclasses import dataclass
@@ -19,20 +20,22 @@ from ctlpp.training.crowd import Crowd
 
 EXAMPLES = 32  # at every place
 TIE = 0.02
+ENOUGH = 0.8
 
 
 @dataclass(frozen=True)
 class Places:
     """The effect of every place, and the place of every seed."""
 
-    effect: Tensor  # (S, L, K): seeds, layers or steps, parts
+    effect: Tensor  # (S, L, P): seeds, layers or steps, what is changed there
     index: Tensor  # (S,) layer or step
-    part: Tensor  # (S,)
+    option: Tensor  # (S,) what is changed
+    where: Tensor  # (S, K) bool: the parts that this means
 
     def read(self, states: list[Tensor]) -> Tensor:
-        """Each seed's state at its place. L of (S, B, K, W) -> (S, B, W)"""
-        seeds = range(len(self.index))
-        return torch.stack([states[int(self.index[s])][s, :, int(self.part[s])] for s in seeds])
+        """Each seed's state at its place, 0 in all other parts. L of (S, B, K, W) -> (S, B, K, W)"""
+        own = torch.stack([states[int(i)][s] for s, i in enumerate(self.index)])
+        return own * self.where[:, None, :, None]
 
 
 def trials(inputs: Inputs, count: int = EXAMPLES) -> tuple[Array, Array, Array]:
@@ -51,16 +54,28 @@ def find_places(crowd: Crowd, layout: Layout, inputs: Inputs, bases: Bases, dono
     """Try every place. donors: the donors' states, (S, B, K, W) after each layer or step."""
     donor, base, expected = (torch.from_numpy(np.asarray(a)) for a in trials(inputs))
     seeds, _, parts, _ = donors[0].shape
-    device = donors[0].device
-    part = torch.arange(parts).repeat_interleave(len(donor))  # (K · N,)
-    donor, base, expected = donor.repeat(parts), base.repeat(parts), expected.repeat(parts)
+    device, options = donors[0].device, layout.places(parts, inputs.task.order)
+    masks = torch.zeros(len(options), parts, dtype=torch.bool)  # (P, K)
+    for row, changed in enumerate(options.values()):
+        masks[row, changed] = True
+    where = masks.repeat_interleave(len(donor), dim=0).to(device).expand(seeds, -1, -1)  # (S, P · N, K)
+    donor, base, expected = (each.repeat(len(options)) for each in (donor, base, expected))
     effects = []
     for i, state in enumerate(donors):
-        index, everywhere = torch.full((seeds,), i, device=device), part.to(device).expand(seeds, -1)
-        found = answers_with(crowd, layout, bases, base, index, everywhere, state[:, donor, part])
-        effects.append((found == expected).float().view(seeds, parts, -1).mean(-1))
-    effect = torch.stack(effects, dim=1)  # (S, L, K)
-    good = effect >= effect.amax(dim=(1, 2), keepdim=True) - TIE
-    levels = torch.arange(len(donors))[None, :, None]
+        index = torch.full((seeds,), i, device=device)
+        found = answers_with(crowd, layout, bases, base, index, where, state, donor)
+        effects.append((found == expected).float().view(seeds, len(options), -1).mean(-1))
+    effect = torch.stack(effects, dim=1)  # (S, L, P)
+    index, option = choose(effect, several=masks.sum(1) > 1)
+    return Places(effect, index.to(device), option.to(device), masks[option].to(device))
+
+
+def choose(effect: Tensor, several: Tensor) -> tuple[Tensor, Tensor]:
+    """Layer or step and option of each seed. effect: (S, L, P); several: options of more than one part, (P,) bool."""
+    single = effect.masked_fill(several, -1.0)
+    enough = single.amax(dim=(1, 2)) >= ENOUGH
+    allowed = torch.where(enough[:, None, None], single, effect)
+    good = allowed >= allowed.amax(dim=(1, 2), keepdim=True) - TIE
+    levels = torch.arange(effect.shape[1])[None, :, None]
     index = torch.where(good, levels, -1).amax(dim=(1, 2))  # (S,)
-    return Places(effect, index.to(device), effect[torch.arange(seeds), index].argmax(-1).to(device))
+    return index, allowed[torch.arange(len(effect)), index].argmax(-1)

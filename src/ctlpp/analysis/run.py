@@ -149,11 +149,11 @@ def summary(study: Study) -> dict[str, Any]:
         content["state"] = {
             "kind": found.layout.kind,
             "levels": found.effect.shape[1],
-            "parts": list(found.part_labels),
+            "changed": list(found.changed),
         }
         content["places"] = [
-            {"level": level, "part": found.part_labels[part], "effect": round(float(found.effect[s, level, part]), 6)}
-            for s, (level, part) in enumerate(found.place.tolist())
+            {"level": level, "changed": found.changed[what], "effect": round(float(found.effect[s, level, what]), 6)}
+            for s, (level, what) in enumerate(found.place.tolist())
         ]
     return content
 

@@ -49,8 +49,8 @@ class Layout:
         return self._without_parts(self._cut(name, state))
 
     def change(self, name: str, value: Tensor, where: Tensor, new: Tensor) -> Tensor:
-        """`value` of the model with some parts changed. where: (S, B, K) bool, new: (S, B, W)."""
-        new = self._cut(name, new).to(value.dtype)[:, :, None]
+        """`value` of the model with some parts changed. where: (S, B, K) bool, new: (S, B, K, W)."""
+        new = self._cut(name, new).to(value.dtype)
         return self._without_parts(torch.where(where[..., None], new, self._with_parts(value)))
 
     def _cut(self, name: str, state: Tensor) -> Tensor:
@@ -64,15 +64,20 @@ class Layout:
     def _without_parts(self, value: Tensor) -> Tensor:
         return value[:, :, 0] if self.kind == "steps" else value.movedim(2, 1) if self.kind == "directions" else value
 
-    def labels(self, parts: int, order: str) -> tuple[str, ...]:
-        """What the parts are called when the input is a pair."""
-        if self.kind == "directions":
-            return ("reading from the left", "reading from the right")
+    def places(self, parts: int, order: str) -> dict[str, list[int]]:
+        """What can be changed when the input is a pair: each part, and for columns all that belong to the prefix."""
         if self.kind == "steps":
-            return ("state",)
-        words = ("second", "first", "symbol") if order == "right-to-left" else ("symbol", "first", "second")
+            return {"state": [0]}
+        if self.kind == "directions":
+            return {"reading from the left": [0], "reading from the right": [1]}
+        reversed_ = order == "right-to-left"
+        words = ("second", "first", "symbol") if reversed_ else ("symbol", "first", "second")
         columns = ("start", *words, "end")[-parts:]
-        return columns if len(columns) == parts else tuple(f"column {i}" for i in range(parts))
+        if len(columns) != parts:
+            return {f"column {i}": [i] for i in range(parts)}
+        prefix = {"first", "symbol", "end"} if reversed_ else {"first", "symbol"}
+        single = {name: [i] for i, name in enumerate(columns)}
+        return single | {"prefix": [i for i, name in enumerate(columns) if name in prefix]}
 
 
 @dataclass(frozen=True)
@@ -102,15 +107,21 @@ def _at(name: str, index: int, wanted: int) -> bool:
 
 
 def answers_with(
-    crowd: Crowd, layout: Layout, bases: Bases, base: Tensor, index: Tensor, part: Tensor, new: Tensor
+    crowd: Crowd,
+    layout: Layout,
+    bases: Bases,
+    base: Tensor,
+    index: Tensor,
+    where: Tensor,
+    donors: Tensor,
+    donor: Tensor,
 ) -> Tensor:
-    """The classes that the seeds choose when a part of a base's state is replaced on the way. Returns (S, N).
+    """The classes that the seeds choose when parts of a base's state become a donor's on the way. Returns (S, N).
 
-    base: the base of each run, (N,); index: the layer or step at which a seed's state is changed, (S,);
-    part: which part of it, (S, N); new: what it becomes, (S, N, W).
+    base, donor: the base and the donor of each run, (N,); index: the layer or step at which a seed's state is changed,
+    (S,); where: the parts that change, (S, N, K) bool; donors: their states, (S, M, K, W).
     """
     first = int(index.min()) if bases.resumable else -1
-    kinds = torch.arange(bases.states[0].shape[2], device=new.device)  # (K,)
 
     def choose(rows: slice) -> Tensor:
         def edit(name: str, i: int, value: Tensor) -> Tensor:
@@ -121,8 +132,7 @@ def answers_with(
             here = index == i  # (S,)
             if not bool(here.any()):
                 return value
-            where = here[:, None, None] & (part[:, rows, None] == kinds)
-            return layout.change(name, value, where, new[:, rows])
+            return layout.change(name, value, here[:, None, None] & where[:, rows], donors[:, donor[rows]])
 
         tokens = bases.tokens[:1] if bases.resumable else bases.tokens[base[rows]]
         return forward(crowd, tokens, edit).argmax(-1).cpu()

@@ -51,8 +51,9 @@ class Analysis:
     similarity: Array | None = None  # of readouts, (S, values, F, F)
     clusters: list[list[Clustering]] | None = None  # of them, by seed and value
     layout: Layout | None = None  # how the model carries its state
-    effect: Array | None = None  # of every place, (S, layers or steps, parts)
-    place: Array | None = None  # layer or step, and part, (S, 2)
+    effect: Array | None = None  # of every place, (S, layers or steps, what is changed there)
+    place: Array | None = None  # layer or step, and what is changed there, (S, 2)
+    changed: tuple[str, ...] = ()  # the names of what can be changed
     interchange: Array | None = None  # right or not, (S, F, F, n); nan where not tried
     stitched: dict[str, Array] = field(default_factory=dict)  # the same after a map: "orthogonal", "affine"
     notes: list[str] = field(default_factory=list)  # what could not be done, and why
@@ -61,13 +62,6 @@ class Analysis:
     def right(self) -> Array:
         """Which pairs are answered right, (S, F, F, n) bool."""
         return np.asarray(self.answers == self.inputs.answer)
-
-    @property
-    def part_labels(self) -> tuple[str, ...]:
-        """What the parts of the state are called."""
-        assert self.layout is not None
-        assert self.effect is not None
-        return self.layout.labels(self.effect.shape[2], self.inputs.task.order)
 
 
 def analyze(
@@ -90,7 +84,7 @@ def analyze(
         for name in parts[0]
         if isinstance(parts[0][name], np.ndarray)
     }
-    return _conclude(inputs, crowd.seeds, found, parts[0]["layout"])
+    return _conclude(inputs, crowd.seeds, parts[0] | found)
 
 
 def as_crowd(model: nn.Module | Callable[[Tensor], Tensor]) -> Crowd:
@@ -128,7 +122,7 @@ def _ask(crowd: Crowd, inputs: Inputs, control: int, advance: Callable[[int], No
 
 def _exchange(
     crowd: Crowd, layout: Layout, inputs: Inputs, control: int, advance: Callable[[int], None]
-) -> dict[str, Array]:
+) -> dict[str, Any]:
     """Find the places and exchange states there."""
     tokens = inputs.base_tokens()
     seen, logits = activations(crowd, tokens)
@@ -136,30 +130,32 @@ def _exchange(
     bases = Bases(tokens, states, can_resume(crowd, layout, tokens, states, logits))
     donor_states = layout.read(activations(crowd, inputs.donor_tokens())[0])
     places = find_places(crowd, layout, inputs, bases, donor_states)
-    donors = places.read(donor_states)  # (S, F · n, W)
+    donors = places.read(donor_states)  # (S, F · n, K, W)
     advance(len(crowd.seeds))
     neither = ~(inputs.ood | inputs.train)
     tried = inputs.ood | thin(inputs.train, control) | thin(neither, control)
-    found = {
+    found: dict[str, Any] = {
+        "changed": tuple(layout.places(donors.shape[2], inputs.task.order)),
         "effect": places.effect.numpy(),
-        "place": torch.stack([places.index, places.part], dim=1).cpu().numpy(),
+        "place": torch.stack([places.index, places.option], dim=1).cpu().numpy(),
         "interchange": interchange(crowd, layout, inputs, bases, places, donors, tried),
     }
-    table = donors.view(len(donors), *inputs.value.shape, -1)
+    flat = donors.flatten(2)  # (S, F · n, K · W)
+    table = flat.view(len(flat), *inputs.value.shape, -1)
     found["probe_within"], found["probe_across"] = (accuracy.numpy() for accuracy in probe(table, inputs))
     found["cka"] = cka(table, inputs).numpy()
     if inputs.partners:
         sample = thin(inputs.ood, SAMPLE)
         for kind in ("orthogonal", "affine"):
-            mapped = stitch(donors, inputs, kind)
+            mapped = stitch(flat, inputs, kind).view_as(donors)
             found[kind] = interchange(crowd, layout, inputs, bases, places, mapped, sample)
     advance(len(crowd.seeds))
     return found
 
 
-def _conclude(inputs: Inputs, seeds: tuple[int, ...], found: dict[str, Any], layout: Layout | None) -> Analysis:
+def _conclude(inputs: Inputs, seeds: tuple[int, ...], found: dict[str, Any]) -> Analysis:
     """Clusters, codes and one number a seed and measure."""
-    right = found["answers"] == inputs.answer
+    right, layout = found["answers"] == inputs.answer, found["layout"]
     codes = extract(found["answers"], inputs)
     measures = {
         "pairs_train": _share(right, inputs.train),
@@ -179,6 +175,7 @@ def _conclude(inputs: Inputs, seeds: tuple[int, ...], found: dict[str, Any], lay
         analysis.notes.append('the model records no "state": no interchange, stitching, probes or CKA')
         return analysis
     analysis.effect, analysis.place, analysis.interchange = found["effect"], found["place"], found["interchange"]
+    analysis.changed = found["changed"]
     analysis.stitched = {kind: found[kind] for kind in ("orthogonal", "affine") if kind in found}
     measures["interchange_across"] = _share(analysis.interchange, inputs.ood)
     measures["interchange_within"] = _share(analysis.interchange, inputs.train)

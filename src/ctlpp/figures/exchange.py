@@ -100,7 +100,7 @@ def draw_places(analysis: Analysis) -> Figure:
     axes = figure.add_axes((0.14, 1.0 / height, 0.68, 0.5 * levels / height))
     image = heat(axes, effect)
     what = "layer" if analysis.layout.kind == "columns" else "token read"
-    label(axes, [str(i + 1) for i in range(levels)], analysis.part_labels)
+    label(axes, [str(i + 1) for i in range(levels)], analysis.changed)
     counts = np.zeros((levels, parts), dtype=int)
     np.add.at(counts, tuple(analysis.place.T), 1)
     texts = [[f"{e:.2f}" + (f"  ({n})" if n else "") for e, n in zip(*two, strict=True)] for two in zip(effect, counts)]  # noqa: B905
