@@ -126,7 +126,8 @@ def test_the_tables_hold_the_accuracies_of_all_pairs_counted_one_by_one(of_ndr: 
 
 
 def texts(figure: Figure) -> str:
-    return "\n".join(text.get_text() for axes in figure.axes for text in [*axes.texts, axes.title, axes.xaxis.label])
+    inside = [text for axes in figure.axes for text in [*axes.texts, axes.title]]
+    return "\n".join(text.get_text() for text in [*inside, *figure.texts])
 
 
 def test_the_staged_grid_shows_mean_and_std_of_all_seeds_of_a_cell_and_the_published_claims() -> None:

@@ -103,8 +103,8 @@ def draw_places(analysis: Analysis) -> Figure:
     label(axes, [str(i + 1) for i in range(levels)], analysis.changed)
     counts = np.zeros((levels, parts), dtype=int)
     np.add.at(counts, tuple(analysis.place.T), 1)
-    texts = [[f"{e:.2f}" + (f"  ({n})" if n else "") for e, n in zip(*two, strict=True)] for two in zip(effect, counts)]  # noqa: B905
-    write_numbers(axes, effect, texts, 5.5)
+    texts = [[f"{e:.2f}" + (f" ({n})" if n else "") for e, n in zip(*two, strict=True)] for two in zip(effect, counts)]  # noqa: B905
+    write_numbers(axes, effect, texts, 5)
     axes.set_ylabel(what)
     axes.set_xlabel({"columns": "column", "steps": "", "directions": "direction"}[analysis.layout.kind])
     axes.set_title("effect of changing the state there\n(in brackets: seeds whose place it is)", linespacing=1.3)
