@@ -100,7 +100,7 @@ def flops_of(model: str, data: Dataset, columns: int) -> float:
     module = build(model, data.task.vocabulary.size, data.task.n_symbols).train()
     with FlopCounterMode(display=False) as counter:
         module(torch.zeros(1, columns, dtype=torch.int64))
-    return 3.0 * counter.get_total_flops()
+    return 3.0 * float(counter.get_total_flops())
 
 
 def matrix_rate(n: int = 8192) -> float:

@@ -28,8 +28,8 @@ def normal(x):
 
 
 @triton.jit
-def activation_forward(pre_ptr, b_ptr, act_ptr, keys_ptr, position, N, pre_row, act_row, pre_step, act_step, b_step,
-                       drop, factor, ROWS: tl.constexpr, W: tl.constexpr, GELU: tl.constexpr,
+def activation_forward(pre_ptr, b_ptr, act_ptr, keys_ptr, position, every, N, pre_row, act_row, pre_step, act_step,
+                       b_step, drop, factor, ROWS: tl.constexpr, W: tl.constexpr, GELU: tl.constexpr,
                        DROP: tl.constexpr):  # fmt: skip
     """Grid (row blocks, seeds)."""
     seed = tl.program_id(1).to(tl.int64)
@@ -44,15 +44,15 @@ def activation_forward(pre_ptr, b_ptr, act_ptr, keys_ptr, position, N, pre_row, 
     else:
         y = tl.maximum(x, 0.0)
     if DROP:
-        keep = keep_tile(tl.load(keys_ptr + seed), position + row * (W // 4), drop, ROWS, W)
+        keep = keep_tile(tl.load(keys_ptr + seed), position + row * every * (W // 4), drop, ROWS, W)
         y = tl.where(keep, y * factor, 0.0)
     to = act_ptr + seed * act_step + row[:, None] * act_row + column[None, :]
     tl.store(to, y.to(act_ptr.dtype.element_ty), mask=inside[:, None])
 
 
 @triton.jit
-def activation_backward(dact_ptr, pre_ptr, b_ptr, part_ptr, keys_ptr, position, N, dact_row, pre_row, dact_step,
-                        pre_step, b_step, part_step, drop, factor, ROWS: tl.constexpr, LOOPS: tl.constexpr,
+def activation_backward(dact_ptr, pre_ptr, b_ptr, part_ptr, keys_ptr, position, every, N, dact_row, pre_row,
+                        dact_step, pre_step, b_step, part_step, drop, factor, ROWS: tl.constexpr, LOOPS: tl.constexpr,
                         W: tl.constexpr, GELU: tl.constexpr, DROP: tl.constexpr):  # fmt: skip
     """In the place of pre comes its gradient; its sum over rows, for b, goes to `part`."""
     seed = tl.program_id(1).to(tl.int64)
@@ -68,7 +68,7 @@ def activation_backward(dact_ptr, pre_ptr, b_ptr, part_ptr, keys_ptr, position, 
         at = pre_ptr + seed * pre_step + row[:, None] * pre_row + column[None, :]
         x = tl.load(at, mask=inside[:, None], other=0.0).to(tl.float32) + b[None, :]
         if DROP:
-            dy = tl.where(keep_tile(key, position + row * (W // 4), drop, ROWS, W), dy * factor, 0.0)
+            dy = tl.where(keep_tile(key, position + row * every * (W // 4), drop, ROWS, W), dy * factor, 0.0)
         if GELU:
             phi, bell = normal(x)
             slope = phi + x * bell * 0.3989422804014327
@@ -84,8 +84,9 @@ def forward(pre: Tensor, bias: Tensor, act: Tensor, dropout: Dropout, *, gelu: b
     """act = dropout(f(pre + bias)). pre, act: (S, N, W); bias: (S, W)."""
     S, N, W = pre.shape
     activation_forward[blocks(N, ROWS), S](
-        pre, bias, act, dropout.keys, dropout.position, N, pre.stride(1), act.stride(1), pre.stride(0), act.stride(0),
-        bias.stride(0), dropout.drop, dropout.factor, ROWS=ROWS, W=W, GELU=gelu, DROP=dropout.some, num_warps=2,
+        pre, bias, act, dropout.keys, dropout.position, dropout.every, N, pre.stride(1), act.stride(1),
+        pre.stride(0), act.stride(0), bias.stride(0), dropout.drop, dropout.factor, ROWS=ROWS,
+        W=W, GELU=gelu, DROP=dropout.some, num_warps=2,
     )  # fmt: skip
 
 
@@ -98,7 +99,7 @@ def backward(dact: Tensor, pre: Tensor, bias: Tensor, part: Tensor, dropout: Dro
     """The gradient of pre, in its place; part: (S, parts(N), W) sums for the bias."""
     S, N, W = pre.shape
     activation_backward[parts(N), S](
-        dact, pre, bias, part, dropout.keys, dropout.position, N, dact.stride(1), pre.stride(1), dact.stride(0),
-        pre.stride(0), bias.stride(0), part.stride(0), dropout.drop, dropout.factor, ROWS=BACK, LOOPS=LOOPS, W=W,
-        GELU=gelu, DROP=dropout.some, num_warps=1,
+        dact, pre, bias, part, dropout.keys, dropout.position, dropout.every, N, dact.stride(1), pre.stride(1),
+        dact.stride(0), pre.stride(0), bias.stride(0), part.stride(0), dropout.drop, dropout.factor, ROWS=BACK,
+        LOOPS=LOOPS, W=W, GELU=gelu, DROP=dropout.some, num_warps=1,
     )  # fmt: skip

@@ -102,9 +102,10 @@ def geometric_forward(x_ptr, b_ptr, scale_ptr, stretch_ptr, shift_ptr, out_ptr, 
 
 @triton.jit
 def geometric_backward(dread_ptr, x_ptr, b_ptr, scale_ptr, stretch_ptr, shift_ptr, part_ptr, scalars_ptr, keys_ptr,
-             position, N, dread_step, x_step, b_step, p_step, part_step, scalars_step, drop, factor, TILES: tl.constexpr,
-             T: tl.constexpr, TP: tl.constexpr, H: tl.constexpr, K: tl.constexpr, DROP: tl.constexpr):  # fmt: skip
-    """In the place of x comes its gradient. Sums over rows go to `part` (for b) and `scalars` (scale, stretch, shift)."""
+                       position, N, dread_step, x_step, b_step, p_step, part_step, scalars_step, drop, factor,
+                       TILES: tl.constexpr, T: tl.constexpr, TP: tl.constexpr, H: tl.constexpr, K: tl.constexpr,
+                       DROP: tl.constexpr):  # fmt: skip
+    """In x's place comes its gradient. Sums over rows go to `part` (for b) and `scalars` (scale, stretch, shift)."""
     WIDTH: tl.constexpr = 3 * H * K + 2 * H
     head, seed = tl.program_id(1), tl.program_id(2).to(tl.int64)
     PACK: tl.constexpr = TP // T  # examples in a tile

@@ -1,11 +1,11 @@
-"""Loss and gradient of a crowd of NDRs, written out: matrix products by cuBLAS, everything between them in one kernel each.
+"""Loss and gradient of a crowd of NDRs, written out: products by cuBLAS, everything between them in one kernel each.
 
-It computes what `vmap` and autograd make of `ctlpp.models.ndr.NDR` (the tests compare all gradients), with these differences
-in how:
-- activations lie in (S, depth, N, width) buffers, N = B · T rows, and are kept in bf16; arithmetic inside kernels is float32;
+It computes what `vmap` and autograd make of `ctlpp.models.ndr.NDR` (the tests compare all gradients), with these
+differences in how:
+- activations of all layers lie in one buffer of rows and are kept in bf16; arithmetic inside kernels is float32;
 - products that share an input are one product (q, k, v and direction; both feed-forward nets);
-- the gradient of an activation takes the activation's place, and the gradient of a weight that all layers share is one product
-  over all layers' rows at the end;
+- the gradient of an activation takes the activation's place, and the gradient of a weight that all layers share is one
+  product over all layers' rows at the end;
 - dropout masks are recomputed from the seeds' counters.
 
 Shapes: S seeds, N rows, D width, F = hidden of both nets together, C classes.
@@ -74,8 +74,8 @@ class Weights:
 class Pass:
     """One forward over a batch, kept for the backward.
 
-    The classifier reads column 0 alone, so the last layer goes on with B rows instead of N behind its attention. Rows of
-    all layers lie one after the other: (S, (depth − 1) · N + B, …), or (S, depth · N, …) for what attention needs.
+    The classifier reads column 0 alone, so the last layer goes on with B rows instead of N behind its attention. Rows
+    of all layers lie one after the other: (S, (depth − 1) · N + B, …), or (S, depth · N, …) for what attention needs.
     """
 
     def __init__(self, model: NDR, w: Views, keys: Tensor, ids: Tensor, dtype: torch.dtype) -> None:

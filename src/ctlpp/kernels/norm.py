@@ -1,7 +1,7 @@
 """y = LN(x + dropout(o + b)): residual, dropout and norm in one pass, forward and backward.
 
-Rows belong to a seed: x and o are (S, N, W) with a stride between seeds, γ, β and b are (S, W) in float32. A program is one warp:
-it takes a few rows at a time, so that sums over a row stay within the warp and sums over rows within a thread.
+Rows belong to a seed: x and o are (S, N, W) with a stride between seeds, γ, β and b are (S, W) in float32. A program is
+one warp that takes a few rows at a time: sums over a row stay within the warp, sums over rows within a thread.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ EPS = 1e-5
 
 @triton.jit
 def _normalised(x_ptr, o_ptr, b_ptr, key, position, every, row, column, inside, drop, factor,
-                EPS: tl.constexpr, ROWS: tl.constexpr, W: tl.constexpr, BIAS: tl.constexpr, DROP: tl.constexpr):  # fmt: skip
+                EPS: tl.constexpr, ROWS: tl.constexpr, W: tl.constexpr, BIAS: tl.constexpr,
+                DROP: tl.constexpr):  # fmt: skip
     """The normalised sum, 1 / its deviation, and which elements of o are kept."""
     at = row[:, None] * W + column[None, :]
     x = tl.load(x_ptr + at, mask=inside[:, None], other=0.0).to(tl.float32)
@@ -40,8 +41,8 @@ def _normalised(x_ptr, o_ptr, b_ptr, key, position, every, row, column, inside, 
 
 @triton.jit
 def norm_forward(x_ptr, o_ptr, b_ptr, gamma_ptr, beta_ptr, y_ptr, keys_ptr, position, every, N, x_step, o_step,
-                 y_step, p_step, drop, factor, EPS: tl.constexpr, ROWS: tl.constexpr, W: tl.constexpr, BIAS: tl.constexpr,
-                 DROP: tl.constexpr):  # fmt: skip
+                 y_step, p_step, drop, factor, EPS: tl.constexpr, ROWS: tl.constexpr, W: tl.constexpr,
+                 BIAS: tl.constexpr, DROP: tl.constexpr):  # fmt: skip
     """Grid (row blocks, seeds). `…_step`: elements from one seed to the next."""
     seed = tl.program_id(1).to(tl.int64)
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
@@ -72,7 +73,8 @@ def norm_backward(dy_ptr, more_ptr, x_ptr, o_ptr, b_ptr, gamma_ptr, dx_ptr, part
         row = (tl.program_id(0).to(tl.int64) * LOOPS + loop) * ROWS + tl.arange(0, ROWS)
         inside = row < N
         n, scale, keep = _normalised(x_ptr + seed * x_step, o_ptr + seed * o_step, b_ptr + seed * p_step, key,
-                                     position, every, row, column, inside, drop, factor, EPS, ROWS, W, BIAS, DROP)  # fmt: skip
+                                     position, every, row, column, inside, drop, factor, EPS, ROWS, W, BIAS,
+                                     DROP)  # fmt: skip
         at = row[:, None] * W + column[None, :]
         dy = tl.load(dy_ptr + seed * dy_step + at, mask=inside[:, None], other=0.0).to(tl.float32)
         if MORE:
@@ -101,8 +103,8 @@ def forward(
     """y = LN(x + dropout(o + bias)). x, o, y: (S, N, W); bias, gamma, beta: (S, W)."""
     S, N, W = x.shape
     norm_forward[blocks(N, ROWS), S](
-        x, o, beta if bias is None else bias, gamma, beta, y, dropout.keys, dropout.position, dropout.every, N, x.stride(0),
-        o.stride(0), y.stride(0), gamma.stride(0), dropout.drop, dropout.factor, EPS=EPS, ROWS=ROWS, W=W,
+        x, o, beta if bias is None else bias, gamma, beta, y, dropout.keys, dropout.position, dropout.every, N,
+        x.stride(0), o.stride(0), y.stride(0), gamma.stride(0), dropout.drop, dropout.factor, EPS=EPS, ROWS=ROWS, W=W,
         BIAS=bias is not None, DROP=dropout.some, num_warps=1,
     )  # fmt: skip
 
@@ -118,8 +120,8 @@ def backward(dy: Tensor, more: Tensor | None, x: Tensor, o: Tensor, bias: Tensor
     S, N, W = x.shape
     also = dy if more is None else more
     norm_backward[parts(N), S](
-        dy, also, x, o, gamma if bias is None else bias, gamma, dx, part, dropout.keys, dropout.position, dropout.every, N,
-        dy.stride(0), also.stride(0), x.stride(0), o.stride(0), dx.stride(0), gamma.stride(0), part.stride(0),
+        dy, also, x, o, gamma if bias is None else bias, gamma, dx, part, dropout.keys, dropout.position, dropout.every,
+        N, dy.stride(0), also.stride(0), x.stride(0), o.stride(0), dx.stride(0), gamma.stride(0), part.stride(0),
         dropout.drop, dropout.factor, EPS=EPS, ROWS=BACK, LOOPS=LOOPS, W=W, BIAS=bias is not None, DROP=dropout.some,
         MORE=more is not None, ADD=add, num_warps=1,
     )  # fmt: skip

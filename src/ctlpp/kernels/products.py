@@ -12,7 +12,7 @@ def times(x: Tensor, weight: Tensor, out: Tensor) -> Tensor:
 
 
 def of_transposed(dy: Tensor, x: Tensor) -> Tensor:
-    """dyᵀ · x, the gradient of a linear map's weight, accumulated in float32. (S, N, out), (S, N, in) -> (S, out, in)"""
+    """dyᵀ · x, the gradient of a linear map's weight, in float32. (S, N, out), (S, N, in) -> (S, out, in)"""
     if x.is_cuda and x.dtype != torch.float32:
         return torch.bmm(dy.mT, x, out_dtype=torch.float32)
     return torch.bmm(dy.mT, x)

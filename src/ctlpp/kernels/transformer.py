@@ -82,54 +82,78 @@ class Weights:
 
 
 class Pass:
-    """One forward over a batch, kept for the backward."""
+    """One forward over a batch, kept for the backward.
+
+    The classifier reads column 0 alone, so the last layer goes on with B rows instead of N behind its attention. Rows
+    of all layers lie one after the other: (S, (depth − 1) · N + B, …), or (S, depth · N, …) for what attention needs.
+    """
 
     def __init__(self, model: Transformer, w: Views, keys: Tensor, ids: Tensor, dtype: torch.dtype) -> None:
-        self.keys, self.weights = keys, Weights.of(w, dtype)
+        self.keys, self.weights, self.dtype = keys, Weights.of(w, dtype), dtype
         self.S, (self.B, self.T), self.depth = len(keys), ids.shape[-2:], model.depth
         self.N, self.D, self.F = self.B * self.T, model.width, self.weights.b_up.shape[1]
         rows = {"key": self.N, "position": 2 * self.T - 1, "out": self.N, "hidden": self.N, "ffn": self.N}
         sizes = {name: n * (self.F if name == "hidden" else self.D) for name, n in rows.items()}
         self.dropouts = Layout(dropout_rates(shared_layer(model)), sizes)
-        self.dtype = dtype
-        self.h, self.x = self.room(self.D), self.room(3 * self.D)  # h: what each layer gets
+        self.h, self.x = self.room(self.D, whole=True), self.room(3 * self.D, whole=True)
+        words = relative.words(*self.weights.vectors.u.shape[1:])
+        self.bits = self.room(words, torch.int32, whole=True)  # which keys are kept
         self.read, self.o, self.a, self.d = (self.room(self.D) for _ in range(4))
         self.pre, self.act = self.room(self.F), self.room(self.F)
-        self.bits = self.room(relative.words(*self.weights.vectors.u.shape[1:]), torch.int32)  # which keys are kept
-        self.last = torch.empty(self.S, self.N, self.D, dtype=dtype, device=keys.device)
         self.waves = sinusoids(torch.arange(1 - self.T, self.T, device=keys.device, dtype=torch.float32), self.D)
         self.mask = self.position_mask()
+        positions = torch.matmul(self.waves, self.weights.position.mT)  # (S, 2T − 1, D)
+        self.r = (positions[:, None] * self.mask).to(dtype)  # (S, depth, 2T − 1, D)
 
-    def room(self, width: int, dtype: torch.dtype | None = None) -> Tensor:
-        return torch.empty(self.S, self.depth, self.N, width, dtype=dtype or self.dtype, device=self.keys.device)
+    def room(self, width: int, dtype: torch.dtype | None = None, *, whole: bool = False) -> Tensor:
+        rows = (self.depth - 1) * self.N + (self.N if whole else self.B)
+        return torch.empty(self.S, rows, width, dtype=dtype or self.dtype, device=self.keys.device)
 
-    def dropout(self, name: str, layer: int) -> Dropout:
-        return self.dropouts.at(name, layer, self.keys)
+    def of(self, rows: Tensor, n: int) -> Tensor:
+        """The rows of layer n."""
+        return rows[:, n * self.N : (n + 1) * self.N]
+
+    def first(self, rows: Tensor) -> Tensor:
+        """Column 0 of every example. (S, N, W) -> (S, B, W)"""
+        return rows.view(self.S, self.B, self.T, -1)[:, :, 0]
+
+    def last(self, n: int) -> bool:
+        return n == self.depth - 1
+
+    def state(self, n: int) -> Tensor:
+        """The state that layer n adds to: all columns, or column 0 in the last layer."""
+        h = self.of(self.h, n)
+        return self.first(h).contiguous() if self.last(n) else h
+
+    def dropout(self, name: str, n: int) -> Dropout:
+        return self.dropouts.at(name, n, self.keys, self.T if self.last(n) and name != "key" else 1)
 
     def position_mask(self) -> Tensor:
         """What the dropouts do to the position keys of all layers, (S, depth, 2T − 1, D)."""
         mask = torch.ones(self.S, self.depth, 2 * self.T - 1, self.D, device=self.keys.device)
-        first, second = self.dropout("position", 0), self.dropout("position", 1)
+        first, second = (self.dropouts.at("position", n, self.keys) for n in range(2))
         if first.some:
             relative.fill_mask(mask, first, second)
         return mask
 
     def forward(self, embedded: Tensor) -> Tensor:
-        """The state after the last layer, (S, N, D)."""
+        """Column 0 after the last layer, (S, B, D)."""
         W = self.weights
-        positions = torch.matmul(self.waves, W.position.mT)  # (S, 2T − 1, D)
-        self.r = (positions[:, None] * self.mask).to(self.dtype)  # (S, depth, 2T − 1, D)
-        self.h[:, 0] = embedded
+        self.of(self.h, 0).copy_(embedded)
         for n in range(self.depth):
-            h, x, r, read, o, a = (of[:, n] for of in (self.h, self.x, self.r, self.read, self.o, self.a))
-            pre, act, d = self.pre[:, n], self.act[:, n], self.d[:, n]
-            times(h, W.qkv, out=x)
-            relative.forward(x, r, W.vectors, read, self.bits[:, n], self.dropout("key", n))
+            x, bits, read, o = (self.of(rows, n) for rows in (self.x, self.bits, self.read, self.o))
+            a, pre, act, d = (self.of(rows, n) for rows in (self.a, self.pre, self.act, self.d))
+            times(self.of(self.h, n), W.qkv, out=x)
+            whole = x.new_empty(self.S, self.N, self.D) if self.last(n) else read
+            relative.forward(x, self.r[:, n], W.vectors, whole, bits, self.dropout("key", n))
+            if self.last(n):
+                read.copy_(self.first(whole))
+            h = self.state(n)
             times(read, W.out, out=o)
             norm.forward(h, o, None, *W.norm_a, a, self.dropout("out", n))
             times(a, W.up, out=pre)
             activation.forward(pre, W.b_up, act, self.dropout("hidden", n), gelu=False)
             times(act, W.down, out=d)
-            new = self.h[:, n + 1] if n + 1 < self.depth else self.last
+            new = torch.empty_like(h) if self.last(n) else self.of(self.h, n + 1)
             norm.forward(a, d, W.b_down, *W.norm_h, new, self.dropout("ffn", n))
-        return self.last
+        return new

@@ -29,34 +29,45 @@ class Backward:
         self.scale_part = self.part(relative.parts(run.N, run.T), run.weights.vectors.u.shape[1])
 
     def part(self, *shape: int) -> Tensor:
-        return torch.empty(self.run.S, self.run.depth, *shape, device=self.run.keys.device)
+        """Room for sums; the last layer, which has fewer rows, leaves zeros."""
+        part = torch.empty(self.run.S, self.run.depth, *shape, device=self.run.keys.device)
+        part[:, -1].zero_()
+        return part
 
-    def __call__(self, dh: Tensor) -> Tensor:
-        """dh: gradient of the last state, (S, N, D), overwritten. Returns that of the first.
+    def __call__(self, dread_out: Tensor) -> Tensor:
+        """From the gradient of column 0 after the last layer, (S, B, D), to that of the first state, (S, N, D).
 
         The gradients of x, o, pre and d take their places.
         """
         run, W = self.run, self.run.weights
-        more = None  # what dh lacks
+        dh, more = dread_out, None  # what dh lacks
         for n in reversed(range(run.depth)):
-            h, x, r, o, a, pre, d = (of[:, n] for of in (run.h, run.x, run.r, run.o, run.a, run.pre, run.d))
+            x, bits, o, a, pre, d = (run.of(rows, n) for rows in (run.x, run.bits, run.o, run.a, run.pre, run.d))
             dropout = run.dropout("ffn", n)
             norm.backward(dh, more, a, d, W.b_down, W.norm_h[0], dh, self.h_part[:, n], dropout, add=False)
             dact, dropout = torch.bmm(d, W.down), run.dropout("hidden", n)
             activation.backward(dact, pre, W.b_up, self.up_part[:, n], dropout, gelu=False)
             more, dropout = torch.bmm(pre, W.up), run.dropout("out", n)
-            norm.backward(dh, more, h, o, None, W.norm_a[0], dh, self.a_part[:, n], dropout, add=False)
+            norm.backward(dh, more, run.state(n), o, None, W.norm_a[0], dh, self.a_part[:, n], dropout, add=False)
             dread, sums = torch.bmm(o, W.out), (self.r_part[:, n], self.scale_part[:, n])
-            relative.backward(dread, x, r, W.vectors, run.bits[:, n], *sums, run.dropout("key", n))
+            if run.last(n):
+                dh, dread = self.spread(dh), self.spread(dread)
+            relative.backward(dread, x, run.r[:, n], W.vectors, bits, *sums, run.dropout("key", n))
             more = torch.bmm(x, W.qkv)
         self.weight_gradients()
         self.sums()
         assert more is not None
         return dh.add_(more)
 
+    def spread(self, first: Tensor) -> Tensor:
+        """Zeros but for column 0. (S, B, D) -> (S, N, D)"""
+        whole = first.new_zeros(self.run.S, self.run.N, self.run.D)
+        self.run.first(whole).copy_(first)
+        return whole
+
     def weight_gradients(self) -> None:
         """The products over the rows of all layers."""
-        run, split = self.run, gcd(self.run.depth, SPLIT)
+        run = self.run
         pairs = {
             "attend.qkv.weight": (run.x, run.h),
             "attend.out.weight": (run.o, run.read),
@@ -64,8 +75,8 @@ class Backward:
             "down.weight": (run.d, run.act),
         }
         for name, (dy, x) in pairs.items():
-            dy, x = (of.view(run.S * split, -1, of.shape[-1]) for of in (dy, x))
-            parts = of_transposed(dy, x)
+            split = gcd(x.shape[1], SPLIT)
+            parts = of_transposed(*(rows.view(run.S * split, -1, rows.shape[-1]) for rows in (dy, x)))
             self.put(name, parts.view(run.S, split, *parts.shape[1:]).sum(1))
 
     def sums(self) -> None:
@@ -97,10 +108,7 @@ def gradient(model: nn.Module, w: Views, g: Views, keys: Tensor, tokens: Tensor,
     ids = F.pad(tokens, (1, 0), value=model.start)
     run = Pass(model, w, keys, ids, dtype)
     table = w["embed.weight"]  # (S, V, D)
-    last = run.forward(look_up(table, ids)).view(run.S, run.B, run.T, run.D)
-    losses, dread = read_out(last[:, :, 0].contiguous(), w, g, targets)
-    dh = torch.zeros_like(last)
-    dh[:, :, 0] = dread
-    dh = Backward(run, g)(dh.view(run.S, run.N, run.D))
+    losses, dread = read_out(run.forward(look_up(table.to(dtype), ids)), w, g, targets)
+    dh = Backward(run, g)(dread)
     g["embed.weight"].copy_(of_transposed(one_hot(ids, table.shape[1], dh), dh))
     return losses
