@@ -14,7 +14,7 @@ from typing import NoReturn
 import typer
 
 from ctlpp import __version__
-from ctlpp.cli import analyze, bench, check, evaluate, generate, models, show, train
+from ctlpp.cli import analyze, bench, check, evaluate, generate, models, report, show, train
 
 app = typer.Typer(
     no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, rich_markup_mode="markdown"
@@ -42,6 +42,7 @@ app.command()(show.show)
 app.command()(train.train)
 app.command()(evaluate.evaluate)
 app.command()(analyze.analyze)
+app.command()(report.report)
 app.command()(models.models)
 app.add_typer(bench.app, name="bench")
 

@@ -1,0 +1,1 @@
+"""One self-contained page over any number of run folders."""

@@ -1,0 +1,203 @@
+// What is chosen, and drawing the page again when that changes.
+
+const oodOf = (run, seed) => data.runs[run].seeds.find((entry) => entry[0] === seed)?.[2];
+
+// The seeds of an analysed run, the least accurate first; diverged ones last.
+function ranked(run) {
+  return data.runs[run].seeds.filter((seed) => !seed[3] && known(seed[2])).sort((a, b) => a[2] - b[2]).map((seed) => seed[0]);
+}
+
+function firstChoice() {
+  const analysed = [...data.runs.keys()].filter((at) => data.runs[at].inside && ranked(at).length);
+  const contrast = (at) => { const seeds = ranked(at); return oodOf(at, seeds.at(-1)) - oodOf(at, seeds[0]); };
+  const best = analysed.reduce((a, b) => (a === null || contrast(b) > contrast(a) ? b : a), null);
+  return best ?? [...data.runs.keys()].find((at) => data.runs[at].inside) ?? (data.runs.length ? 0 : null);
+}
+
+// A successful seed of the same run, else of another run on the same variant and size, else the best there is.
+function reference(run) {
+  const own = ranked(run);
+  if (own.length && oodOf(run, own.at(-1)) > data.solved) return [run, own.at(-1)];
+  const { variant, size } = data.runs[run];
+  const others = [...data.runs.keys()].filter((at) => data.runs[at].inside && ranked(at).length && data.runs[at].variant === variant && data.runs[at].size === size);
+  const best = others.reduce((a, b) => (a === null || oodOf(b, ranked(b).at(-1)) > oodOf(a, ranked(a).at(-1)) ? b : a), null);
+  if (best !== null && oodOf(best, ranked(best).at(-1)) > data.solved) return [best, ranked(best).at(-1)];
+  return [run, own.at(-1) ?? null];
+}
+
+async function chooseRun(run, jump = false) {
+  chosen.run = run;
+  const seeds = await seedsOf(run);
+  chosen.seed = ranked(run).find((seed) => seeds.includes(seed)) ?? seeds[0] ?? null;
+  [chosen.otherRun, chosen.otherSeed] = reference(run);
+  if (chosen.otherSeed === null) chosen.otherSeed = seeds[0] ?? null;
+  listRuns();
+  await draw();
+  if (jump) byId("inside").scrollIntoView();
+  if (jump) byId("choose-run").focus({ preventScroll: true });
+}
+
+async function seedsOf(run) {
+  const { facts } = await packageOf(run);
+  return facts.inside?.seeds ?? facts.curves?.seeds ?? data.runs[run].seeds.map((seed) => seed[0]);
+}
+
+async function viewOf(run, seed) {
+  if (run === null || run === undefined) return null;
+  const found = await packageOf(run);
+  return found.facts.inside?.seeds.includes(seed) ? new View(run, seed, found) : null;
+}
+
+let drawing = 0;
+
+async function draw() {
+  const turn = ++drawing;
+  if (chosen.run === null) return;
+  const [own, view, other] = [await packageOf(chosen.run), await viewOf(chosen.run, chosen.seed), await viewOf(chosen.otherRun, chosen.otherSeed)];
+  if (turn !== drawing) return; // something else was chosen meanwhile
+  const focused = document.activeElement?.id || document.activeElement?.dataset?.value;
+  chosen.symbol = Math.min(chosen.symbol, (view ?? { n: 1 }).n - 1);
+  await showChoice(view, own);
+  showInside(view, other, own.facts);
+  showMeasures(view, other);
+  showCurves(own);
+  const again = focused && (byId(focused) ?? document.querySelector(`#inside [data-value="${CSS.escape(focused)}"]`));
+  again?.focus({ preventScroll: true });
+}
+
+const set = (name, number = true) => (value) => { chosen[name] = number ? Number(value) : value; return draw(); };
+const seedLabel = (run) => (seed) => [seed, `${seed}${known(oodOf(run, seed)) ? ` (OOD ${fixed(oodOf(run, seed))})` : ""}`];
+
+async function showChoice(view) {
+  const runs = data.runs.map((run, at) => [at, run.name]);
+  const analysed = runs.filter(([at]) => data.runs[at].inside);
+  const controls = [
+    choose("choose-run", "Run", runs, chosen.run, (value) => chooseRun(Number(value))),
+    choose("choose-seed", "Seed", (await seedsOf(chosen.run)).map(seedLabel(chosen.run)), chosen.seed, set("seed")),
+  ];
+  if (view) {
+    controls.push(choose("choose-symbol", "Symbol", view.facts.symbols.map((name, at) => [at, name]), chosen.symbol, set("symbol")),
+      choose("choose-other-run", "Beside it: run", analysed, chosen.otherRun, async (value) => {
+        chosen.otherRun = Number(value);
+        chosen.otherSeed = ranked(chosen.otherRun).at(-1) ?? (await seedsOf(chosen.otherRun))[0];
+        return draw();
+      }),
+      choose("choose-other-seed", "Beside it: seed", (await seedsOf(chosen.otherRun)).map(seedLabel(chosen.otherRun)), chosen.otherSeed, set("otherSeed")));
+  }
+  show("choice", controls);
+}
+
+function showInside(view, other, facts) {
+  if (!view) {
+    show("inside-body", el("p", { class: "note" }, facts.inside_missing ?? "This seed was not analysed."));
+    return;
+  }
+  const sides = other ? [view, other] : [view];
+  const row = (heading, text, make, ...controls) => [
+    el("div", { class: "across" }, el("h3", {}, heading), el("p", { class: "small quiet" }, text), controls.length > 0 && el("div", { class: "bar" }, controls)),
+    sides.map((side, at) => el("div", { class: at ? "second" : "first" }, make(side)))];
+  const symbol = view.facts.symbols[chosen.symbol];
+  const thumbs = el("ul", { class: "thumbs", "aria-label": "Symbols of this seed" }, view.arrays.similarity && view.facts.symbols.map((name, at) => {
+    const order = view.list("order", at) ?? view.byGroup;
+    return el("li", {}, el("button", { type: "button", "data-value": `symbol-${at}`, "aria-pressed": String(at === chosen.symbol), on: { click: () => set("symbol")(at) } },
+      thumbnail(view.F, (a, b) => { const value = view.similarity(at, order[a], order[b]); return value === null ? null : Math.max(value, 0); }), `symbol ${name}`));
+  }));
+  const groups = el("div", { class: "legend" }, view.groups.map((name, at) => el("span", {}, el("i", { class: "swatch", css: { background: groupColour(at) } }), `group ${name}`)),
+    el("span", {}, "0", el("i", { class: "scale", css: { background: heatScale() } }), "1"));
+  const scope = segments("Symbols", [["symbol", `symbol ${symbol}`], ["all", "all symbols"]], chosen.scope, set("scope", false));
+  show("inside-body", thumbs, groups, el("div", { class: "pair" },
+    sides.map((side, at) => el("div", { class: at ? "who second" : "who" }, title(side))),
+    row("Similarity", `Cosine similarity of the vectors under the classifier for symbol ${symbol}, made by every function. Bright everywhere: one way to represent it. Blocks: several.`, similarityOf,
+      segments("Order", [["clusters", "by cluster"], ["groups", "by group"]], chosen.order, set("order", false))),
+    row("Clusters", "The ways in which this symbol is represented, by functions; the colour is the function’s group.", clustersOf),
+    row("Compatibility", `Is the second function right after the first, with symbol ${symbol} in between? Bright: right; dark: wrong; framed: only the test has these pairs.`, compatibilityOf),
+    row("Accuracy after two applications", "Framed: combinations of groups that only the test has.", accuracyOf, scope),
+    row("Interchange", "The state that one function leaves is put in the place of another’s. Does the next function understand it?", interchangeOf,
+      segments("States", MAPS.map((text, at) => [`map-${at}`, text]), `map-${chosen.map}`, (value) => set("map")(value.slice(4))))),
+    view.facts.notes.length > 0 && el("p", { class: "note small" }, view.facts.notes.join("; ")));
+}
+
+function showMeasures(view, other) {
+  if (!view || !view.facts.measures.length) {
+    show("measures-body", el("p", { class: "note" }, "The chosen run has no measures: it was not analysed."));
+    return;
+  }
+  const ranking = [...view.facts.measures].sort((a, b) => Math.abs(b.correlation[0] ?? 0) - Math.abs(a.correlation[0] ?? 0));
+  const theirs = (name) => other?.facts.measures.find((measure) => measure.name === name)?.values[other.row];
+  const rows = ranking.map((measure) => el("tr", {}, el("th", { scope: "row" }, measure.label || measure.name, el("span", { class: "sub" }, measure.meaning)),
+    el("td", { class: "number" }, fixed(measure.values[view.row])), el("td", { class: "number" }, fixed(theirs(measure.name))), el("td", { class: "number" }, fixed(average(measure.values))),
+    el("td", { class: "number" }, signed(measure.correlation[0]), el("span", { class: "sub" }, known(measure.correlation[1]) ? `${signed(measure.correlation[1])} … ${signed(measure.correlation[2])}` : ""))));
+  const plots = ranking.map((measure) => {
+    const points = view.facts.seeds.map((seed, at) => ({ x: measure.values[at], y: oodOf(view.run, seed), title: `seed ${seed}: ${fixed(measure.values[at])}, OOD ${fixed(oodOf(view.run, seed))}`, chosen: seed === view.seed }))
+      .filter((point) => known(point.x) && known(point.y));
+    return points.length > 1 && el("figure", {}, el("figcaption", {}, el("b", {}, measure.label || measure.name), known(measure.correlation[0]) ? `, r = ${signed(measure.correlation[0])}` : ""),
+      scatter(points, `OOD accuracy against ${measure.label}, one dot a seed`));
+  });
+  show("measures-body", el("p", { class: "lead break" }, `Measures of ${data.runs[view.run].name}, and their correlation with OOD accuracy over its seeds (Pearson, 95 % bootstrap interval). `),
+    el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Measures" }, el("table", { class: "list" }, el("thead", {}, el("tr", {}, ["Measure", `Seed ${view.seed}`, other ? `Seed ${other.seed} beside it` : "Beside it", "Mean over seeds", "Correlation with OOD"]
+      .map((head, at) => el("th", { scope: "col", class: at ? "number" : "" }, head)))), el("tbody", {}, rows))),
+    el("h3", {}, "OOD accuracy (up) against each measure, a dot a seed"), el("div", { class: "grid" }, plots));
+}
+
+function showCurves({ facts, arrays }) {
+  const name = data.runs[chosen.run].name;
+  if (!facts.curves) {
+    show("curves-body", el("p", { class: "note break" }, `${name}: ${facts.curves_missing}.`));
+    return;
+  }
+  const { steps, seeds, loss } = facts.curves;
+  const S = seeds.length;
+  const pointsOf = (array, column, value) => steps.map((step, at) => [step, array[at * S + column]]).filter((point) => point[1] !== 255).map(([step, level]) => [step, value(level / 254)]);
+  const same = chosen.otherRun === chosen.run;
+  const kind = (seed) => (seed === chosen.seed ? "seedline chosen" : same && seed === chosen.otherSeed ? "seedline other" : "seedline");
+  const linesOf = (array, value = (share) => share) => seeds.map((seed, at) => ({ points: pointsOf(array, at, value), kind: kind(seed), title: `seed ${seed}` })).filter((line) => line.points.length).sort((a, b) => a.kind.length - b.kind.length);
+  const made = [];
+  const add = (heading, chart) => made.push(el("figure", {}, el("figcaption", {}, el("b", {}, heading)), chart));
+  const last = steps.at(-1);
+  for (const [split, heading] of [["iid", "IID accuracy"], ["ood", "OOD accuracy"]]) {
+    const array = arrays[`curve_${split}`];
+    if (array) add(heading, curves({ lines: linesOf(array), last, ticks: SHARES, label: `${heading} of every seed over training` }));
+  }
+  if (arrays.curve_ood) {
+    const share = steps.map((step, at) => {
+      const own = [...arrays.curve_ood.subarray(at * S, at * S + S)].filter((level) => level !== 255);
+      return [step, own.length ? own.filter((level) => level / 254 > data.solved).length / own.length : null];
+    }).filter((point) => point[1] !== null);
+    add(`Share of seeds above ${data.solved} OOD`, curves({ lines: [{ points: share, kind: "meanline", title: "share of seeds" }], last, ticks: SHARES, label: "Share of successful seeds over training" }));
+  }
+  if (loss) {
+    const [low, high] = loss;
+    const ticks = [low, (low + high) / 2, high].map((value) => [value, (10 ** value).toPrecision(2)]);
+    add("Training loss (logarithmic)", curves({ lines: linesOf(arrays.curve_loss, (share) => low + share * (high - low)), last, low, high, ticks, label: "Training loss of every seed" }));
+  }
+  const mark = (cls) => svg("svg", { width: 26, height: 8, "aria-hidden": "true" }, svg("line", { class: cls, x1: 0, x2: 26, y1: 4, y2: 4 }));
+  show("curves-body", el("p", { class: "lead break" }, `Every seed of ${name}. Point at a line for its seed.`), el("div", { class: "grid large" }, made),
+    el("div", { class: "legend" }, el("span", {}, mark("seedline chosen"), `seed ${chosen.seed}`), same && chosen.otherSeed !== chosen.seed && el("span", {}, mark("seedline other"), `seed ${chosen.otherSeed}, beside it`), el("span", {}, mark("seedline"), "the other seeds")));
+}
+
+function setTheme(theme) {
+  document.documentElement.dataset.theme = theme;
+  byId("theme").textContent = theme === "dark" ? "Light" : "Dark";
+  byId("theme").setAttribute("aria-label", `Switch to the ${theme === "dark" ? "light" : "dark"} theme`);
+  redrawAll();
+}
+
+async function start() {
+  const prefers = matchMedia("(prefers-color-scheme: dark)");
+  setTheme(prefers.matches ? "dark" : "light");
+  prefers.addEventListener("change", () => setTheme(prefers.matches ? "dark" : "light"));
+  byId("theme").addEventListener("click", () => setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"));
+  const seeds = data.runs.reduce((sum, run) => sum + run.seeds.length, 0);
+  byId("about").textContent = `${plural(data.runs.length, "run")}, ${plural(seeds, "seed")}, ${plural(data.runs.filter((run) => run.inside).length, "analysis").replace("analysiss", "analyses")}`;
+  byId("footer").textContent = `Written by ctlpp ${data.version}.` + (data.levels < 255 ? ` To keep the page small, similarities are shown in ${data.levels} steps.` : "");
+  chosen.run = firstChoice();
+  showResults();
+  showRuns();
+  showStaged();
+  showGraphs();
+  showSettings();
+  if (chosen.run !== null) await chooseRun(chosen.run);
+  document.documentElement.dataset.ready = String(Math.round(performance.now()));
+}
+
+start();

@@ -1,0 +1,104 @@
+// Results by setting beside the published numbers, accuracy by length, and the grid of S.
+
+const byLength = { split: "ood" };
+
+function showResults() {
+  const fitting = data.results.filter((entry) => entry.published);
+  const others = data.results.filter((entry) => !entry.published);
+  const body = [];
+  if (!data.results.length) body.push(el("p", { class: "note" }, "No finished run: there are no results to show yet."));
+  if (fitting.length) {
+    body.push(el("h3", {}, "At the paper’s size and settings"), resultTable(fitting, true),
+      el("p", { class: "small quiet" }, "Difference: our mean less the published one, with Welch’s 95 % interval, widened by the rounding of the published number. ",
+        "The protocol decides whether training has single applications (paper: yes; released: no); the published numbers come from the released code, which has none."));
+  }
+  if (others.length) {
+    body.push(el("h3", {}, fitting.length ? "Other settings" : "By setting"),
+      el("p", { class: "small quiet" }, "These runs differ from the published ones in what the third column says. Their numbers cannot be compared with the published ones."),
+      resultTable(others, false));
+  }
+  if (data.results.length) body.push(legend(fitting.length > 0), el("div", { id: "lengths" }));
+  show("results-body", body);
+  if (data.results.length) showLengths();
+}
+
+function legend(published) {
+  const dots = svg("svg", { width: 34, height: 12, "aria-hidden": "true" }, svg("circle", { class: "dot", cx: 6, cy: 6, r: 2.6 }), svg("circle", { class: "dot", cx: 15, cy: 6, r: 2.6 }), svg("circle", { class: "dot", cx: 24, cy: 6, r: 2.6 }));
+  const mean = svg("svg", { width: 34, height: 12, "aria-hidden": "true" }, svg("line", { class: "ours", x1: 2, x2: 32, y1: 6, y2: 6 }), svg("line", { class: "ours", x1: 17, x2: 17, y1: 1, y2: 11 }));
+  const theirs = svg("svg", { width: 34, height: 12, "aria-hidden": "true" }, svg("line", { class: "theirs", x1: 2, x2: 32, y1: 6, y2: 6 }), svg("circle", { class: "theirs", cx: 17, cy: 6, r: 3.2 }));
+  return el("div", { class: "legend" }, el("span", {}, dots, "a seed"), el("span", {}, mean, "mean and its 95 % bootstrap interval"),
+    published && el("span", {}, theirs, "published mean ± standard deviation"), el("span", {}, `solved: OOD above ${data.solved}, with its 95 % Wilson interval`));
+}
+
+function resultTable(entries, published) {
+  const heads = ["Model", "Variant", "Setting", "Seeds", "IID", "OOD", "0 – OOD – 1", "95 % of mean", "Median", "Solved"];
+  if (published) heads.push("Published IID", "Published OOD", "Difference, OOD");
+  const numeric = (head) => !["Model", "Variant", "Setting", "0 – OOD – 1"].includes(head);
+  return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": published ? "Results beside the published numbers" : "Results of other settings" },
+    el("table", { class: "list" },
+      el("thead", {}, el("tr", {}, heads.map((head) => el("th", { scope: "col", class: numeric(head) ? "number" : "" }, head)))),
+      el("tbody", {}, entries.map((entry) => resultRow(entry, published)))));
+}
+
+function resultRow(entry, published) {
+  const run = data.runs[entry.runs[0]];
+  const { iid, ood } = entry.summary;
+  const cell = (...content) => el("td", { class: "number" }, ...content);
+  const sub = (text) => text && el("span", { class: "sub" }, text);
+  const row = [
+    el("th", { scope: "row" }, titleOf(run.model), run.own && sub("not in the zoo")),
+    el("td", {}, run.variant || "own data"),
+    el("td", {}, `${run.protocol || "unknown"} protocol, preset ${run.preset || "unknown"}`, sub(entry.note), sub(entry.reasons.join("; ")), sub(entry.runs.length > 1 ? `${entry.runs.length} runs together` : "")),
+    cell(thousands(ood.seeds), sub(ood.diverged ? `+ ${ood.diverged} diverged` : "")),
+    cell(spread(iid.mean, iid.std)),
+    cell(el("b", {}, spread(ood.mean, ood.std))),
+    el("td", {}, forest(entry.values.ood, ood, published ? entry.published.ood : null)),
+    cell(range(ood.interval)),
+    cell(fixed(ood.median)),
+    cell(`${ood.solved} of ${ood.seeds + ood.diverged}`, sub(range(ood.solved_share, percent))),
+  ];
+  if (published) {
+    const [gap, interval] = entry.published.difference.ood ?? [null, null];
+    const theirs = entry.published;
+    row.push(cell(spread(...theirs.iid)), cell(spread(...theirs.ood), sub(theirs.solved === null ? "" : `${theirs.solved} of ${theirs.seeds} solved`)),
+      cell(signed(gap), sub(interval ? `${signed(interval[0])} … ${signed(interval[1])}` : "one seed: no interval")));
+  }
+  return el("tr", {}, row);
+}
+
+function showLengths() {
+  const split = byLength.split;
+  const lengths = [...new Set(data.results.flatMap((entry) => Object.keys(entry.lengths[split]).map(Number)))].sort((a, b) => a - b);
+  const pick = segments("Split", [["iid", "IID"], ["ood", "OOD"]], split, (value) => {
+    byLength.split = value;
+    showLengths();
+    byId("lengths").querySelector(`[data-value="${value}"]`).focus();
+  });
+  const rows = data.results.map((entry) => {
+    const run = data.runs[entry.runs[0]];
+    return el("tr", {}, el("th", { scope: "row" }, `${titleOf(run.model)} on ${run.variant || "own data"}`, el("span", { class: "sub" }, [run.protocol, run.preset, run.size].filter(Boolean).join(", "))),
+      lengths.map((length) => {
+        const [mean, std, low, high] = entry.lengths[split][length] ?? [];
+        return heatCell(mean, [spread(mean, std), known(low) && el("small", {}, range([low, high]))]);
+      }));
+  });
+  show("lengths", el("h3", {}, "By number of functions"),
+    el("div", { class: "bar" }, pick, el("span", { class: "small quiet" }, "Mean ± standard deviation over seeds; below it the 95 % interval of the mean.")),
+    lengths.length ? el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Accuracy by length" }, el("table", { class: "heat" },
+      el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Functions"), lengths.map((length) => el("th", { scope: "col" }, length)))), el("tbody", {}, rows)))
+      : el("p", {}, "The runs do not say."));
+}
+
+function showStaged() {
+  if (!data.grids.length) return;
+  byId("staged").hidden = byId("staged-link").hidden = false;
+  show("staged-body", el("p", { class: "lead" }, "OOD accuracy on variant S by the number of shared functions and of symbols that they may receive from both paths."),
+    el("div", { class: "tables" }, data.grids.map((grid) => el("div", {},
+      el("h3", {}, titleOf(grid.model)), el("p", { class: "small quiet" }, grid.about),
+      el("div", { class: "scroll" }, el("table", { class: "heat" },
+        el("caption", {}, "Rows: shared functions; columns: shared symbols"),
+        el("thead", {}, el("tr", {}, el("td", {}), grid.symbols.map((count) => el("th", { scope: "col" }, count)))),
+        el("tbody", {}, grid.functions.map((count, row) => el("tr", {}, el("th", { scope: "row" }, count),
+          grid.cells[row].map((found) => heatCell(found ? found[0] : null, found ? [fixed(found[0]), el("small", {}, known(found[1]) ? `± ${fixed(found[1])}` : ""), el("small", {}, plural(found[2], "seed"))] : none))))))),
+      grid.claim && el("p", { class: "small" }, grid.claim, " The numbers of its cells were never published.")))));
+}

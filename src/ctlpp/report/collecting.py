@@ -1,0 +1,189 @@
+"""Finding run folders and reading what they say of themselves, however damaged, unfinished or foreign they are."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ctlpp.report.strangers import DamagedError, items, part, read_columns, read_object, real, text, whole
+
+FORMAT = 1  # of config.json
+MARKS = ("config.json", "result.json", "metrics.parquet")  # a folder with one of these may be a run
+INSIDE = ("analysis", "checkpoint")  # folders of a run
+
+
+@dataclass(frozen=True)
+class Seed:
+    """One seed's accuracies: of the end, or of the last evaluation so far."""
+
+    number: int
+    accuracy: dict[str, float]  # by split
+    by_length: dict[str, dict[int, float]]  # by split and number of functions
+    diverged: bool = False
+    diverged_at: int | None = None
+
+
+@dataclass(frozen=True)
+class Record:
+    """A run folder as it was found."""
+
+    folder: Path
+    name: str  # as the page calls it
+    state: str  # finished, unfinished, damaged, version (of another one), foreign
+    reason: str = ""  # for the states that need one
+    config: dict[str, Any] = field(default_factory=dict)
+    seeds: tuple[Seed, ...] = ()
+    step: int | None = None  # steps done
+    seconds: float | None = None
+
+    @property
+    def task(self) -> dict[str, Any]:
+        """What `config.json` says of the task, if anything."""
+        return part(self.config.get("task"))
+
+    def accuracies(self, split: str) -> list[float]:
+        """Of the seeds that have not diverged."""
+        return [seed.accuracy[split] for seed in self.seeds if not seed.diverged and split in seed.accuracy]
+
+
+def collect(folders: Sequence[Path]) -> list[Record]:
+    """All runs in and under the folders. Raises ValueError if there is none."""
+    found: dict[Path, Record] = {}
+    for folder in folders:
+        if not folder.exists():
+            raise ValueError(f"{folder} does not exist: name run folders, or folders that contain some")
+        if not folder.is_dir():
+            raise ValueError(f"{folder} is not a folder: name run folders, or folders that contain some")
+        mine = list(candidates(folder))
+        for place in mine:
+            found.setdefault(place.resolve(), read_record(place, _name(place, folder, len(folders) > 1)))
+        if all(found[place.resolve()].state == "foreign" for place in mine):
+            raise ValueError(f"no runs in or under {folder}: `ctlpp train` writes one")
+    return sorted(found.values(), key=lambda record: (record.state == "foreign", _natural(record.name)))
+
+
+def candidates(folder: Path) -> Iterator[Path]:
+    """Folders that look like runs; those within a run are its own affair."""
+    for place, below, files in os.walk(folder):
+        below[:] = sorted(name for name in below if not name.startswith("."))
+        if any(mark in files for mark in MARKS):
+            below[:] = [name for name in below if name not in INSIDE]
+            yield Path(place)
+
+
+def _name(place: Path, under: Path, several: bool) -> str:
+    inner = place.relative_to(under)
+    if not inner.parts:
+        return under.resolve().name
+    return str(Path(under.resolve().name) / inner) if several else str(inner)
+
+
+def _natural(name: str) -> list[tuple[int, int, str]]:
+    """A key that sorts run-2 before run-10."""
+    words = "".join(c if c.isascii() and c.isdigit() else f" {c} " for c in name).split()
+    return [(0, int(word[:15]), "") if word.isascii() and word.isdigit() else (1, 0, word) for word in words]
+
+
+def read_record(folder: Path, name: str) -> Record:
+    """What a folder says of itself."""
+    if not (folder / "config.json").is_file():
+        return _without_config(folder, name)
+    try:
+        config = read_object(folder / "config.json")
+    except DamagedError as error:
+        return Record(folder, name, "damaged", str(error))
+    if not {"model", "seeds", "recipe"} <= config.keys():
+        return Record(folder, name, "foreign", "its config.json is not one of ctlpp")
+    if config.get("format") != FORMAT:
+        written = text(part(config.get("versions")).get("ctlpp")) or "unknown"
+        reason = f"written by another version of ctlpp ({written})"
+        return Record(folder, name, "version", reason, config)
+    if not (folder / "result.json").is_file():
+        return _unfinished(folder, name, config)
+    try:
+        result = read_object(folder / "result.json")
+    except DamagedError as error:
+        return Record(folder, name, "damaged", str(error), config)
+    seeds = read_seeds(result)
+    if not seeds:
+        return Record(folder, name, "damaged", "result.json lists no seeds", config)
+    return Record(folder, name, "finished", "", config, seeds, whole(result.get("steps")), real(result.get("seconds")))
+
+
+def _without_config(folder: Path, name: str) -> Record:
+    """A folder with results but without settings: its results are shown, and compared with nothing."""
+    try:
+        result = read_object(folder / "result.json")
+        if not (seeds := read_seeds(result)):
+            raise DamagedError("result.json lists no seeds")
+    except DamagedError as error:
+        return Record(folder, name, "foreign", f"there is no config.json, and {error}")
+    config = {key: result.get(key) for key in ("model", "variant", "protocol", "parameters", "versions")}
+    reason = "config.json is missing: the settings are not known"
+    return Record(folder, name, "damaged", reason, config, seeds, whole(result.get("steps")))
+
+
+def read_seeds(result: dict[str, Any]) -> tuple[Seed, ...]:
+    """The seeds of a `result.json`."""
+    found = []
+    for entry in map(part, items(result.get("seeds"))):
+        number = whole(entry.get("seed"))
+        if number is None:
+            continue
+        by_length = {split: _lengths(values) for split, values in part(entry.get("by_length")).items()}
+        found.append(
+            Seed(
+                number=number,
+                accuracy=_shares(entry.get("accuracy")),
+                by_length=by_length,
+                diverged=entry.get("diverged") is True,
+                diverged_at=whole(entry.get("diverged_at")),
+            )
+        )
+    return tuple(found)
+
+
+def _unfinished(folder: Path, name: str, config: dict[str, Any]) -> Record:
+    planned = whole(part(config.get("recipe")).get("steps"))
+    total = f" of {planned:,}" if planned is not None else ""
+    if not (folder / "metrics.parquet").is_file():
+        return Record(
+            folder, name, "unfinished", f"no evaluation yet{total and f', {total.strip()} steps planned'}", config
+        )
+    try:
+        step, seeds = _last_evaluation(folder / "metrics.parquet")
+    except DamagedError as error:
+        return Record(folder, name, "damaged", str(error), config)
+    return Record(folder, name, "unfinished", f"last evaluated at step {step:,}{total}", config, seeds, step)
+
+
+def _last_evaluation(path: Path) -> tuple[int, tuple[Seed, ...]]:
+    """The scores of the last step in a history."""
+    rows = read_columns(path, ["step", "seed", "split", "length", "accuracy"]).to_pylist()
+    steps = [step for row in rows if (step := whole(row["step"])) is not None]
+    if not steps:
+        raise DamagedError(f"{path.name} has no evaluations")
+    entries: dict[int, dict[str, Any]] = {}
+    for row in rows:
+        number, length, split = whole(row["seed"]), whole(row["length"]), text(row["split"])
+        if row["step"] != max(steps) or number is None or length is None or real(row["accuracy"]) is None:
+            continue
+        entry = entries.setdefault(number, {"seed": number, "accuracy": {}, "by_length": {}})
+        if length == 0:
+            entry["accuracy"][split] = row["accuracy"]
+        else:
+            entry["by_length"].setdefault(split, {})[str(length)] = row["accuracy"]
+    return max(steps), read_seeds({"seeds": list(entries.values())})
+
+
+def _shares(value: object) -> dict[str, float]:
+    """Accuracies by name: those that are numbers from 0 to 1."""
+    found = {text(name): real(share) for name, share in part(value).items()}
+    return {name: share for name, share in found.items() if share is not None and 0 <= share <= 1}
+
+
+def _lengths(value: object) -> dict[int, float]:
+    return {int(name): share for name, share in _shares(value).items() if name.isascii() and name.isdigit()}

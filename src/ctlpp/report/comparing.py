@@ -1,0 +1,207 @@
+"""Runs of one setting together, beside the published numbers where the setting is that of the paper; the grid of S."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ctlpp.report import published as paper
+from ctlpp.report.collecting import Record, Seed
+from ctlpp.report.statistics import Summary, difference, mean_intervals, summarise, wilson
+from ctlpp.report.strangers import items, part, real, text, whole
+
+SPLITS = ("iid", "ood")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Runs that differ in their seeds only, and those seeds."""
+
+    records: tuple[Record, ...]
+    seeds: tuple[Seed, ...]
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """Of the first run: the others say the same."""
+        return self.records[0].config
+
+
+def settings(records: Sequence[Record]) -> list[Setting]:
+    """Finished runs by setting. A seed that two runs of one setting both have is counted once."""
+    by_key: dict[str, list[Record]] = {}
+    for record in records:
+        if record.state == "finished":
+            by_key.setdefault(_key(record), []).append(record)
+    found = []
+    for same in by_key.values():
+        seeds = {seed.number: seed for record in reversed(same) for seed in record.seeds}
+        found.append(Setting(tuple(same), tuple(seeds[number] for number in sorted(seeds))))
+    return sorted(found, key=_order)
+
+
+def _key(record: Record) -> str:
+    """Everything that decides a result, except the seeds."""
+    names = ("model", "preset", "options", "variant", "protocol", "vocab_size", "n_classes", "recipe", "data", "task")
+    return json.dumps([record.config.get(name) for name in names], sort_keys=True, default=str)
+
+
+def _order(setting: Setting) -> tuple[Any, ...]:
+    """The paper's models and variants first, as in its table."""
+    model, variant = text(setting.config.get("model")), text(setting.config.get("variant"))
+    models, variants = list(paper.TITLES), ["A", "R", "S", "CTL"]
+    grid = [whole(setting.records[0].task.get(name)) or 0 for name in ("shared_functions", "shared_symbols")]
+    return (
+        bool(mismatches(setting.config)),
+        variants.index(variant) if variant in variants else len(variants),
+        models.index(model) if model in models else len(models),
+        (model, variant),
+        grid,
+        text(setting.config.get("protocol")),
+        text(setting.config.get("preset")),
+        setting.records[0].name,
+    )
+
+
+def mismatches(config: dict[str, Any]) -> list[str]:
+    """Why a run cannot be set against a published number; empty if it can."""
+    model, variant = text(config.get("model")), text(config.get("variant"))
+    if (model, variant) not in paper.PUBLISHED:
+        return ["no numbers are published for this model and variant"]
+    task = part(config.get("task"))
+    if not task:
+        return ["the run does not say which task it was trained on"]
+    recipe = part(task.get("recipe"))
+    lengths = [n for n in map(whole, items(part(task.get("train_graph")).get("lengths"))) if n is not None]
+    sizes = (
+        (len(part(task.get("functions"))), paper.FUNCTIONS, "functions"),
+        (len(items(task.get("symbols"))), paper.SYMBOLS, "symbols"),
+        (max(lengths, default=0), paper.MAX_LENGTH, "functions an example"),
+        (whole(recipe.get("train")), paper.TRAIN, "training examples"),
+    )
+    found = [f"{own:,} {what}, not {theirs:,}" for own, theirs, what in sizes if own is not None and own != theirs]
+    return found + _other_settings(config, model, variant)
+
+
+def _other_settings(config: dict[str, Any], model: str, variant: str) -> list[str]:
+    """Hyper-parameters that are not those of the preset `released` or `paper`."""
+    from ctlpp.models.zoo import MODELS
+    from ctlpp.training.recipe import recipe_for
+
+    preset = text(config.get("preset"))
+    if preset not in ("released", "paper"):
+        return [f"preset {preset or 'unknown'}"]
+    theirs = asdict(recipe_for(model, preset, variant))
+    free = ("precision", "eval_every", "checkpoint_every", "checkpoint_minutes", "batch_seed")
+    own = part(config.get("recipe"))
+    changed = [name for name, value in theirs.items() if name not in free and _plain(own.get(name)) != _plain(value)]
+    changed += [
+        name for name, value in MODELS[model].sizes[preset].items() if part(config.get("options")).get(name) != value
+    ]
+    return [f"changed: {', '.join(changed)}"] if changed else []
+
+
+def _plain(value: object) -> object:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def results(records: Sequence[Record]) -> list[dict[str, Any]]:
+    """One entry a setting: statistics of both splits and of every length, and the published numbers if they apply."""
+    found = []
+    number = {id(record): at for at, record in enumerate(records)}
+    for setting in settings(records):
+        reasons = mismatches(setting.config)
+        model, variant = text(setting.config.get("model")), text(setting.config.get("variant"))
+        selections = [("", setting.seeds)]
+        if not reasons and model == "transformer":
+            kept = [
+                seed for seed in setting.seeds if seed.accuracy.get("iid", 0) > paper.CONVERGED and not seed.diverged
+            ]
+            selections.append(("as published: the first 25 seeds with IID above 0.5", tuple(kept[: paper.SEEDS])))
+        for note, seeds in selections:
+            entry: dict[str, Any] = {
+                "runs": [number[id(record)] for record in setting.records],
+                "note": note,
+                "reasons": reasons,
+                **_statistics(seeds),
+            }
+            if not reasons:
+                entry["published"] = _beside(entry["summary"], paper.PUBLISHED[model, variant])
+            entry["summary"] = {split: asdict(summary) for split, summary in entry["summary"].items()}
+            found.append(entry)
+    return found
+
+
+def _statistics(seeds: Sequence[Seed]) -> dict[str, Any]:
+    """Of each split: all seeds' values, their summary, and mean, spread and interval for every length."""
+    trained = [seed for seed in seeds if not seed.diverged]
+    rows: dict[tuple[str, int], list[float]] = {}
+    for split in SPLITS:
+        rows[split, 0] = [seed.accuracy[split] for seed in trained if split in seed.accuracy]
+        for length in sorted({length for seed in trained for length in seed.by_length.get(split, {})}):
+            own = [seed.by_length.get(split, {}) for seed in trained]
+            rows[split, length] = [values[length] for values in own if length in values]
+    intervals = dict(zip(rows, mean_intervals(list(rows.values())), strict=True))
+    made = {key: summarise(values, len(seeds) - len(trained), intervals[key]) for key, values in rows.items()}
+    return {
+        "values": {split: [round(value, 5) for value in rows[split, 0]] for split in SPLITS},
+        "summary": {split: made[split, 0] for split in SPLITS},
+        "lengths": {
+            split: {
+                length: [s.mean, s.std, *(s.interval or ())]
+                for (name, length), s in made.items()
+                if name == split and length
+            }
+            for split in SPLITS
+        },
+    }
+
+
+def _beside(summary: dict[str, Summary], row: paper.Published) -> dict[str, Any]:
+    share = None if row.solved is None else wilson(row.solved, paper.SEEDS)
+    return {
+        "iid": row.iid,
+        "ood": row.ood,
+        "solved": row.solved,
+        "seeds": paper.SEEDS,
+        "solved_share": share,
+        "difference": {split: difference(summary[split], getattr(row, split), paper.SEEDS) for split in SPLITS},
+    }
+
+
+def grids(records: Sequence[Record]) -> list[dict[str, Any]]:
+    """The grid of S: OOD accuracy by shared functions and symbols; one grid a model, protocol, preset and size."""
+    by_grid: dict[tuple[Any, ...], dict[tuple[int, int], list[float]]] = {}
+    for record in records:
+        task, config = record.task, record.config
+        knobs = whole(task.get("shared_functions")), whole(task.get("shared_symbols"))
+        if record.state != "finished" or config.get("variant") != "S" or None in knobs:
+            continue
+        size = len(part(task.get("functions"))) - (knobs[0] or 0), len(items(task.get("symbols")))
+        about = tuple(text(config.get(name)) for name in ("model", "protocol", "preset"))
+        cells = by_grid.setdefault((*about, *size), {})
+        cells.setdefault((knobs[0] or 0, knobs[1] or 0), []).extend(record.accuracies("ood"))
+    found = []
+    for (model, protocol, preset, functions, symbols), cells in sorted(by_grid.items()):
+        rows = sorted({cell[0] for cell in cells})
+        columns = sorted({cell[1] for cell in cells})
+        found.append(
+            {
+                "model": model,
+                "about": f"protocol {protocol or 'unknown'}, preset {preset or 'unknown'}, "
+                f"{functions} functions beside the shared ones, {symbols} symbols",
+                "claim": paper.STAGED.get(model, ""),
+                "functions": rows,
+                "symbols": columns,
+                "cells": [[_cell(cells.get((row, column), [])) for column in columns] for row in rows],
+            }
+        )
+    return found
+
+
+def _cell(values: Sequence[float]) -> list[float | int | None] | None:
+    if not values:
+        return None
+    whole_cell = summarise(values)
+    return [whole_cell.mean, real(whole_cell.std), whole_cell.seeds]

@@ -1,0 +1,118 @@
+"""A run as the page lists it: who it is, how it stands, its accuracies, its settings, its sampling graph."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from ctlpp.report.collecting import Record
+from ctlpp.report.statistics import summarise
+from ctlpp.report.strangers import items, part, text, whole
+
+SECTIONS = {"options": "model", "recipe": "training", "engine": "machine", "versions": "versions", "about": "notes"}
+MOST_GROUPS, MOST_EDGES = 40, 400  # that are drawn
+
+
+def describe(record: Record, graphs: list[str]) -> dict[str, Any]:
+    """The entry of one run; a sampling graph that no run before had is appended to `graphs`."""
+    config = record.config
+    diverged = sum(seed.diverged for seed in record.seeds)
+    planned = whole(part(config.get("recipe")).get("steps"))
+    return {
+        "name": record.name,
+        "state": record.state,
+        "reason": record.reason,
+        "model": text(config.get("model")),
+        "own": bool(config) and text(config.get("model")) not in _zoo(),
+        "variant": text(config.get("variant")),
+        "protocol": text(config.get("protocol")),
+        "preset": text(config.get("preset")),
+        "size": _size(record.task),
+        "parameters": whole(config.get("parameters")),
+        "step": record.step,
+        "planned": planned,
+        "diverged": diverged,
+        "seeds": [_seed(seed) for seed in record.seeds],
+        "summary": {
+            split: _short(asdict(summarise(record.accuracies(split), diverged, interval=(0, 0))))
+            for split in ("iid", "ood")
+        },
+        "settings": settings_of(record),
+        "graph": _graph(record.task, graphs),
+    }
+
+
+def _zoo() -> Sequence[str]:
+    from ctlpp.models.zoo import MODELS
+
+    return list(MODELS)
+
+
+def _seed(seed: Any) -> list[Any]:
+    """number, IID, OOD, whether and when it diverged"""
+    shares = [None if (s := seed.accuracy.get(split)) is None else round(s, 5) for split in ("iid", "ood")]
+    return [seed.number, *shares, seed.diverged, seed.diverged_at]
+
+
+def _short(summary: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in summary.items() if name != "interval"}
+
+
+def _size(task: dict[str, Any]) -> str:
+    functions, symbols = len(part(task.get("functions"))), len(items(task.get("symbols")))
+    if not functions:
+        return ""
+    shared = [whole(task.get(name)) for name in ("shared_functions", "shared_symbols")]
+    staged = f", shares {shared[0]} and {shared[1]}" if None not in shared else ""
+    return f"{functions} functions, {symbols} symbols{staged}"
+
+
+def settings_of(record: Record) -> list[list[str]]:
+    """Everything that decided the result: section, name, value."""
+    config = record.config
+    first = ("model", "preset", "variant", "protocol", "parameters", "seeds", "started", "format")
+    rows = [["run", name, shown(config[name])] for name in first if name in config]
+    if record.seconds is not None:
+        rows.append(["run", "seconds", f"{record.seconds:,.0f}"])
+    for key, section in SECTIONS.items():
+        rows += [[section, text(name), shown(value)] for name, value in part(config.get(key)).items()]
+    task = record.task
+    plain = ("seed", "order", "shared_functions", "shared_symbols")
+    rows += [["data", name, shown(task[name])] for name in plain if name in task]
+    rows += [["data", text(name), shown(value)] for name, value in part(task.get("recipe")).items()]
+    rows += [["data", f"sha256 of {text(name)}", shown(value)] for name, value in part(config.get("data")).items()]
+    return rows[:200]
+
+
+def shown(value: object) -> str:
+    """A setting as text."""
+    if isinstance(value, str):
+        return value[:400]
+    if isinstance(value, list) and len(value) > 8 and _consecutive(value):
+        return f"{value[0]} … {value[-1]}"
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 10_000:
+        return f"{value:,}" if abs(value) < 2**63 else str(value)[:40]
+    return json.dumps(value, ensure_ascii=False, default=str)[:400]
+
+
+def _consecutive(values: list[Any]) -> bool:
+    return all(type(value) is int and value == values[0] + at for at, value in enumerate(values))
+
+
+def _graph(task: dict[str, Any], graphs: list[str]) -> int | None:
+    """The number of the task's drawing, if it can be drawn."""
+    from ctlpp.figures.task_graph import draw_task
+    from ctlpp.storage.task_file import from_json
+
+    edges = [items(part(task.get(name)).get("edges")) for name in ("train_graph", "ood_graph")]
+    if not task or len(part(task.get("groups"))) > MOST_GROUPS or sum(map(len, edges)) > MOST_EDGES:
+        return None
+    try:
+        drawing = draw_task(from_json(json.dumps({**task, "splits": {}}))[0])
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):  # no task of ours
+        return None
+    if drawing not in graphs:
+        graphs.append(drawing)
+    return graphs.index(drawing)

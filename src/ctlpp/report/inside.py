@@ -1,0 +1,198 @@
+"""What `ctlpp analyze` has left in a run folder, checked and quantised for the page.
+
+Shapes: S seeds, n symbols (the value between two functions), F functions, G groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ctlpp.report.packing import MISSING, Package, quantise
+from ctlpp.report.strangers import DamagedError, items, part, read_columns, read_object, real, text, whole
+
+FORMAT = 1  # of analysis.json
+MAPS = ("none", "orthogonal", "affine")
+KINDS = ("other", "train", "ood")
+MOST = {"seeds": 1000, "functions": 200, "symbols": 200}  # no run of ours comes near
+MOST_CELLS = 60_000_000  # of all matrices of a run
+
+
+@dataclass(frozen=True)
+class Names:
+    """What everything in an analysis is called."""
+
+    seeds: tuple[int, ...]
+    functions: tuple[str, ...]
+    symbols: tuple[str, ...]
+    groups: dict[str, tuple[str, ...]]
+
+    @staticmethod
+    def of(content: dict[str, Any]) -> Names:
+        """From `analysis.json`."""
+        groups = {text(name): tuple(map(text, items(own))) for name, own in part(content.get("groups")).items()}
+        seeds = tuple(whole(seed) or 0 for seed in items(content.get("seeds")))
+        functions, symbols = (tuple(map(text, items(content.get(key)))) for key in ("functions", "symbols"))
+        names = Names(seeds, functions, symbols, groups)
+        for key, most in MOST.items():
+            own = getattr(names, key)
+            if not own or len(own) > most or len(set(own)) != len(own):
+                raise DamagedError(f"analysis.json: {key} are missing, too many or not distinct")
+        if sorted(name for own in groups.values() for name in own) != sorted(names.functions):
+            raise DamagedError("analysis.json: the groups do not hold every function once")
+        if len(names.seeds) * len(names.symbols) * len(names.functions) ** 2 > MOST_CELLS:
+            raise DamagedError("the analysis is too large for a page")
+        return names
+
+
+def add_inside(package: Package, folder: Path, levels: int) -> None:
+    """The analysis of a run; the facts get "inside", or "inside_missing" with a reason.
+
+    levels: of the similarities, up to 255; fewer make a smaller page.
+    """
+    if not (folder / "analysis.json").is_file():
+        package.facts["inside_missing"] = "not analysed: `ctlpp analyze` on this folder, then the report again"
+        return
+    try:
+        content = read_object(folder / "analysis.json")
+        if content.get("format") != FORMAT:
+            raise DamagedError("analysis.json was written by another version of ctlpp")
+        names = Names.of(content)
+    except DamagedError as error:
+        package.facts["inside_missing"] = str(error)
+        return
+    package.facts["inside"] = {
+        "seeds": names.seeds,
+        "functions": names.functions,
+        "symbols": names.symbols,
+        "groups": names.groups,
+        "measures": _measures(content, len(names.seeds)),
+        "places": [_place(entry) for entry in map(part, items(content.get("places")))],
+        "state": text(part(content.get("state")).get("kind")),
+        "notes": [text(note) for note in items(content.get("notes"))],
+        "levels": levels,
+        "missing": [],
+    }
+    for name, add in (("similarity", _similarity), ("pairs", _pairs), ("interchange", _interchange)):
+        if (folder / f"{name}.parquet").is_file():
+            try:
+                add(package, folder / f"{name}.parquet", names, levels)
+            except DamagedError as error:
+                package.facts["inside"]["missing"].append(str(error))
+        else:
+            package.facts["inside"]["missing"].append(f"the analysis has no {name}.parquet")
+
+
+def _measures(content: dict[str, Any], seeds: int) -> list[dict[str, Any]]:
+    """Each measure with its values and its correlation with OOD accuracy."""
+    found = []
+    correlations = part(content.get("correlations"))
+    for name, entry in part(content.get("measures")).items():
+        values = [_rounded(value) for value in items(part(entry).get("values"))]
+        if len(values) == seeds:
+            about = {key: text(part(entry).get(key)) for key in ("label", "meaning")}
+            numbers = [_rounded(part(correlations.get(name)).get(key)) for key in ("pearson", "low", "high")]
+            found.append({"name": text(name), **about, "values": values, "correlation": numbers})
+    return found
+
+
+def _rounded(value: object) -> float | None:
+    number = real(value)
+    return None if number is None else round(number, 4)
+
+
+def _place(entry: dict[str, Any]) -> list[Any]:
+    return [whole(entry.get("level")), text(entry.get("part")), _rounded(entry.get("effect"))]
+
+
+def _similarity(package: Package, path: Path, names: Names, levels: int) -> None:
+    """Upper triangles of cosines (S, n, F (F - 1) / 2), clusters and order (S, n, F)."""
+    rows = read_columns(path, ["seed", "value", "clusters", "order", "cosines"])
+    S, n, F = len(names.seeds), len(names.symbols), len(names.functions)
+    where = _index(rows, {"seed": names.seeds, "value": names.symbols}, path)
+    cosines = np.full((S, n, F * F), np.nan, dtype=np.float32)
+    clusters, order = (np.full((S, n, F), MISSING, dtype=np.uint8) for _ in range(2))
+    cosines[where] = _stacked(rows, "cosines", F * F, path)
+    for name, array in (("clusters", clusters), ("order", order)):
+        numbers = _stacked(rows, name, F, path)
+        if not ((numbers >= 0) & (numbers < F)).all():
+            raise DamagedError(f"{path.name}: {name} are out of range")
+        array[where] = numbers
+    known = cosines[np.isfinite(cosines)]
+    low = float(np.clip(known.min() if len(known) else 0, -1, 0.99))
+    above, right = np.triu_indices(F, 1)
+    package.facts["inside"]["low"] = low = np.floor(low * 100) / 100
+    package.add("similarity", quantise(cosines.reshape(S, n, F, F)[..., above, right], low, 1, levels))
+    package.add("clusters", clusters)
+    package.add("order", order)
+
+
+def _pairs(package: Package, path: Path, names: Names, levels: int) -> None:
+    """Which pairs are answered right, one bit each (S, n, F, F), and which graph has them (n, F, F)."""
+    rows = read_columns(path, ["seed", "value", "first", "second", "right", "kind"])
+    S, n, F = len(names.seeds), len(names.symbols), len(names.functions)
+    axes: dict[str, Sequence[Any]] = {
+        "seed": names.seeds,
+        "value": names.symbols,
+        "first": names.functions,
+        "second": names.functions,
+    }
+    where = _index(rows, axes, path)
+    if len(where[0]) != S * n * F * F:
+        raise DamagedError(f"{path.name} does not hold every pair once")
+    right = np.zeros((S, n, F, F), dtype=bool)
+    right[where] = rows["right"].to_numpy(zero_copy_only=False).astype(bool)
+    kind = np.zeros((n, F, F), dtype=np.uint8)
+    kind[where[1:]] = _index(rows, {"kind": KINDS}, path)[0]
+    package.add("right", np.packbits(right))
+    package.add("kind", kind)
+
+
+def _interchange(package: Package, path: Path, names: Names, levels: int) -> None:
+    """Accuracy after an exchange (S, 3 maps, n, donor groups, consumer groups)."""
+    rows = read_columns(path, ["seed", "map", "value", "donor", "consumer", "accuracy"])
+    groups = tuple(names.groups)
+    axes: dict[str, Sequence[Any]] = {
+        "seed": names.seeds,
+        "map": MAPS,
+        "value": names.symbols,
+        "donor": groups,
+        "consumer": groups,
+    }
+    found = np.full(tuple(map(len, axes.values())), np.nan)
+    found[_index(rows, axes, path)] = rows["accuracy"].to_numpy()
+    package.add("interchange", quantise(found, 0, 1))
+
+
+def _index(rows: Any, axes: dict[str, Sequence[Any]], path: Path) -> tuple[NDArray[np.int64], ...]:
+    """The place of every row on every axis."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    found = []
+    for column, known in axes.items():
+        values = rows[column]
+        try:
+            if pa.types.is_dictionary(values.type):
+                values = values.cast(values.type.value_type)
+            places = pc.index_in(values, value_set=pa.array(list(known), values.type))
+        except (pa.ArrowException, TypeError) as error:
+            raise DamagedError(f"{path.name}: the column {column} is of the wrong kind") from error
+        if places.null_count:
+            raise DamagedError(f"{path.name}: the column {column} has names that analysis.json does not know")
+        found.append(places.to_numpy().astype(np.int64))
+    return tuple(found)
+
+
+def _stacked(rows: Any, column: str, width: int, path: Path) -> NDArray[Any]:
+    """A column of lists as a table (rows, width)."""
+    try:
+        flat = rows[column].combine_chunks().flatten().to_numpy(zero_copy_only=False)
+        return np.asarray(flat, dtype=np.float32).reshape(len(rows), width)
+    except (AttributeError, TypeError, ValueError) as error:
+        raise DamagedError(f"{path.name}: the column {column} has another shape") from error

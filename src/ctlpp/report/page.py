@@ -1,0 +1,119 @@
+"""The page: one HTML file with its styles, its script and all data in it.
+
+Whatever comes from files goes in as data. JSON stands in a block of its own that cannot be left by any text, since `<`
+is written as an escape; the script puts it on the page as text, never as HTML. A content security policy lets the
+browser run this page's own script only, and connect to nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64encode
+from collections.abc import Sequence
+from hashlib import sha256
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+
+import ctlpp
+from ctlpp.report import published as paper
+from ctlpp.report.collecting import Record
+from ctlpp.report.comparing import grids, results
+from ctlpp.report.curves import add_curves
+from ctlpp.report.describing import describe
+from ctlpp.report.inside import add_inside
+from ctlpp.report.packing import MISSING, Package
+
+SCRIPTS = ("dom", "matrix", "charts", "results", "runs", "inside", "main")  # in this order
+LARGEST = 14_800_000  # bytes that a page should not exceed
+LEVELS = (255, 64, 32, 16, 8)  # of similarity: as many as fit
+
+
+def make_page(records: Sequence[Record]) -> str:
+    """The HTML text of a report."""
+    graphs: list[str] = []
+    data: dict[str, Any] = {
+        "version": ctlpp.__version__,
+        "titles": paper.TITLES,
+        "solved": paper.SOLVED,
+        "runs": [describe(record, graphs) for record in records],
+        "results": results(records),
+        "grids": grids(records),
+    }
+    packages = [pack(record) for record in records]
+    for run, package in zip(data["runs"], packages, strict=True):
+        run["inside"] = "similarity" in package.arrays or "right" in package.arrays
+    rest = len(embedded(data)) + sum(map(len, graphs)) + 200_000
+    levels, texts = squeeze(packages, LARGEST - rest)
+    data["levels"] = levels
+    return assemble(data, graphs, texts)
+
+
+def pack(record: Record) -> Package:
+    """Curves and analysis of a run."""
+    package = Package({})
+    if record.state in ("foreign", "version"):
+        package.facts |= {"curves_missing": record.reason, "inside_missing": record.reason}
+        return package
+    add_curves(package, record.folder / "metrics.parquet")
+    add_inside(package, record.folder / "analysis", LEVELS[0])
+    return package
+
+
+def squeeze(packages: Sequence[Package], room: int) -> tuple[int, list[str]]:
+    """The packages as texts, with as many levels of similarity as fit into the room."""
+    fine = [package.arrays.get("similarity") for package in packages]
+    texts: list[str] = []
+    for levels in LEVELS:
+        for package, matrices in zip(packages, fine, strict=True):
+            if matrices is not None:
+                coarse = np.rint(matrices * ((levels - 1) / (LEVELS[0] - 1)))
+                package.add("similarity", np.where(matrices == MISSING, MISSING, coarse).astype(np.uint8))
+                package.facts["inside"]["levels"] = levels
+        texts = [package.text() for package in packages]
+        if sum(map(len, texts)) <= room:
+            break
+    return levels, texts
+
+
+def assemble(data: dict[str, Any], graphs: Sequence[str], packages: Sequence[str]) -> str:
+    """Fill the template, in one pass, so that nothing filled in is taken for a place to fill."""
+    style = asset("page.css")
+    script = '"use strict";\n(() => {\n' + "\n".join(asset(f"{name}.js") for name in SCRIPTS) + "})();\n"
+    parts = {
+        "policy": "; ".join(
+            (
+                "default-src 'none'",
+                f"script-src '{digest(script)}'",
+                f"style-src '{digest(style)}'",
+                "img-src data:",
+                "base-uri 'none'",
+                "form-action 'none'",
+            )
+        ),
+        "style": style,
+        "script": script,
+        "data": embedded(data),
+        "graphs": "\n".join(f'<template id="graph-{at}">{svg}</template>' for at, svg in enumerate(graphs)),
+        "packages": "\n".join(
+            f'<script type="application/octet-stream" id="run-{at}">{text}</script>' for at, text in enumerate(packages)
+        ),
+    }
+    return re.sub(r"<!--(\w+)-->", lambda found: parts[found[1]], asset("page.html"))
+
+
+def embedded(data: object) -> str:
+    """JSON that is safe inside a script element."""
+    return json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+
+
+def digest(content: str) -> str:
+    """What a content security policy calls a text."""
+    return "sha256-" + b64encode(sha256(content.encode()).digest()).decode()
+
+
+def asset(name: str) -> str:
+    """A file that belongs to this package."""
+    return (files("ctlpp.report") / "assets" / name).read_text(encoding="utf-8")

@@ -1,0 +1,117 @@
+"""Statistics of a set of seeds: mean, spread, median, and intervals that few seeds allow.
+
+Example:
+    >>> found = summarise([0.2, 0.6, 1.0, 1.0])
+    >>> found.mean, found.median, found.solved
+    (0.7, 0.8, 2)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import sqrt
+from statistics import fmean, median, stdev
+
+import numpy as np
+
+from ctlpp.report.published import ROUNDING, SOLVED
+
+RESAMPLES = 4000
+LEVEL = 0.95
+
+Interval = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Accuracies of the seeds of one setting. Diverged seeds count as not solved and are otherwise left out."""
+
+    seeds: int  # with a number
+    diverged: int
+    mean: float | None
+    std: float | None  # of a sample; None for one seed
+    median: float | None
+    interval: Interval | None  # of the mean, bootstrap; None for one seed
+    solved: int
+    solved_share: Interval | None  # Wilson
+
+
+def summarise(values: Sequence[float], diverged: int = 0, interval: Interval | None = None) -> Summary:
+    """Everything about one set of seeds; the interval of the mean is computed here unless given."""
+    solved = sum(value > SOLVED for value in values)
+    tried = len(values) + diverged
+    return Summary(
+        seeds=len(values),
+        diverged=diverged,
+        mean=fmean(values) if values else None,
+        std=stdev(values) if len(values) > 1 else None,
+        median=median(values) if values else None,
+        interval=interval if interval else mean_intervals([values])[0],
+        solved=solved,
+        solved_share=wilson(solved, tried) if tried else None,
+    )
+
+
+def wilson(successes: int, tries: int) -> Interval:
+    """The 95 % Wilson interval of a share."""
+    assert 0 <= successes <= tries
+    assert tries
+    z = 1.959963984540054
+    share, weight = successes / tries, z * z / tries
+    middle = (share + weight / 2) / (1 + weight)
+    half = z * sqrt(share * (1 - share) / tries + weight / (4 * tries)) / (1 + weight)
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def mean_intervals(rows: Sequence[Sequence[float]]) -> list[Interval | None]:
+    """The 95 % bootstrap interval (BCa) of each row's mean; None for rows of one seed.
+
+    Rows whose values are all the same get an interval without width: resampling cannot tell more.
+    """
+    found: list[Interval | None] = [_certain(row) for row in rows]
+    by_size: dict[int, list[int]] = {}
+    for at, row in enumerate(rows):
+        if len(row) > 1 and found[at] is None:
+            by_size.setdefault(len(row), []).append(at)
+    for places in by_size.values():
+        lows, highs = _bootstrap(np.array([rows[at] for at in places], dtype=float))
+        for at, low, high in zip(places, lows, highs, strict=True):
+            found[at] = (float(low), float(high))
+    return found
+
+
+def _certain(row: Sequence[float]) -> Interval | None:
+    return (row[0], row[0]) if len(row) > 1 and min(row) == max(row) else None
+
+
+def _bootstrap(table: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> tuple[list[float], list[float]]:
+    from scipy.stats import bootstrap  # late: it takes a second to import
+
+    done = bootstrap(
+        (table,),
+        np.mean,
+        axis=-1,
+        vectorized=True,
+        n_resamples=RESAMPLES,
+        confidence_level=LEVEL,
+        method="BCa",
+        random_state=np.random.Generator(np.random.PCG64(0)),
+    )
+    interval = done.confidence_interval
+    return np.atleast_1d(interval.low).tolist(), np.atleast_1d(interval.high).tolist()
+
+
+def difference(ours: Summary, published: tuple[float, float], published_seeds: int) -> tuple[float, Interval] | None:
+    """Our mean less the published one, with Welch's 95 % interval, widened by the rounding of what was published."""
+    from scipy.stats import t
+
+    if ours.mean is None or ours.std is None:
+        return None
+    own, other = ours.std**2 / ours.seeds, published[1] ** 2 / published_seeds
+    gap, error = ours.mean - published[0], sqrt(own + other)
+    half = ROUNDING
+    if error > 0:
+        freedom = error**4 / (own**2 / (ours.seeds - 1) + other**2 / (published_seeds - 1))
+        half += error * float(t.ppf((1 + LEVEL) / 2, freedom))
+    return gap, (gap - half, gap + half)

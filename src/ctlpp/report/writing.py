@@ -1,0 +1,51 @@
+"""From folders to a page on disk."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ctlpp.cli.files import write_file
+from ctlpp.report.collecting import collect
+from ctlpp.report.page import make_page
+
+NOUNS = {
+    "unfinished": "unfinished",
+    "damaged": "damaged",
+    "version": "of another version",
+    "foreign": "no run of ctlpp",
+}
+
+
+@dataclass(frozen=True)
+class Written:
+    """What a report covers."""
+
+    runs: int
+    analysed: int
+    size: int  # bytes
+    notes: tuple[str, ...]
+
+
+def write_report(folders: Sequence[Path | str], out: Path | str, *, force: bool = False) -> Written:
+    """Collect the runs in and under the folders and write one page about them."""
+    out = Path(out)
+    check_target(out, force=force)
+    records = collect([Path(folder) for folder in folders])
+    page = make_page(records)
+    write_file(out, page, force=force)
+    states = Counter(record.state for record in records)
+    notes = tuple(f"{states[state]} {noun}" for state, noun in NOUNS.items() if states[state])
+    analysed = sum((record.folder / "analysis" / "analysis.json").is_file() for record in records)
+    return Written(len(records), analysed, len(page.encode()), notes)
+
+
+def check_target(out: Path, *, force: bool) -> None:
+    """Refuse early what cannot be written, before the runs are read."""
+    if out.is_dir():
+        raise ValueError(f"{out} is a folder: name the file to write, like {out / 'report.html'}")
+    if os.path.lexists(out) and not force:
+        raise ValueError(f"{out} exists already; choose another file, or say --force to replace it")
