@@ -50,7 +50,7 @@ _transformer: Sizes = {"width": 128, "heads": 4, "hidden": 256, "depth": 8, "dro
 _transformer_sizes = {
     "released": _transformer,
     "paper": _transformer | {"hidden": 512, "dropout": 0.5, "key_dropout": 0.0},
-    "quick": {"width": 32, "heads": 2, "hidden": 64, "depth": 5, "dropout": 0.0, "key_dropout": 0.0},
+    "quick": {"width": 64, "heads": 4, "hidden": 128, "depth": 5, "dropout": 0.0, "key_dropout": 0.0},
 }
 
 _ndr_dropout: Sizes = {"dropout": 0.5, "key_dropout": 0.1, "gate_dropout": 0.1}
@@ -58,7 +58,7 @@ _ndr: Sizes = {"width": 256, "heads": 4, "hidden": 512, "depth": 8, "test_depth"
 _ndr_sizes = {
     "released": _ndr,
     "paper": _ndr | {"hidden": 1024, "test_depth": 8, "key_dropout": 0.0},
-    "quick": {"width": 32, "heads": 2, "hidden": 64, "depth": 5, "test_depth": 5, **dict.fromkeys(_ndr_dropout, 0.0)},
+    "quick": {"width": 64, "heads": 4, "hidden": 64, "depth": 5, "test_depth": 5, **dict.fromkeys(_ndr_dropout, 0.0)},
 }
 
 _specs = [

@@ -1,0 +1,38 @@
+"""`make demo`, shortened: it runs, can be repeated, and its claim holds."""
+
+from pathlib import Path
+from statistics import fmean
+
+import pytest
+
+from ctlpp import demo
+from ctlpp.benchmark.dataset import generate
+from ctlpp.training.run import train
+
+
+def test_the_demonstration_ends_with_a_table_and_can_be_repeated(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["--out", str(tmp_path / "demo"), "--seeds", "2", "--steps", "4"]
+    demo.main(arguments)
+    first = capsys.readouterr().out
+    for words in ("2,200 train", "proved", "lstm", "transformer", "ndr", "IID", "OOD", "paper, full size"):
+        assert words in first
+    assert {path.name for path in (tmp_path / "demo" / "runs").iterdir()} == {
+        f"{model}-{variant}" for model in demo.THREE for variant in demo.VARIANTS
+    }
+    demo.main(arguments)
+    rows = [[line for line in out.splitlines() if "±" in line] for out in (first, capsys.readouterr().out)]
+    assert rows[0] == rows[1]
+
+
+def test_the_lstm_composes_and_the_ndr_fails_to_although_both_fit() -> None:
+    data = generate("R", **demo.DATA)
+    accuracy = {}
+    for model in ("lstm", "ndr"):
+        rows = train(model, data, seeds=range(2), preset="quick", device="cpu", observers=[]).table()
+        accuracy[model] = [fmean(row[split] for row in rows) for split in ("iid", "ood")]
+    assert accuracy["lstm"][0] > 0.98
+    assert accuracy["lstm"][1] > 0.9
+    assert accuracy["ndr"][0] > 0.9
+    assert accuracy["ndr"][1] < 0.75
