@@ -14,7 +14,10 @@ import ctlpp
 from ctlpp.cli import main as entry
 
 Command = Callable[..., Any]
-COMMANDS = ["generate", "check", "show", "bench", "bench data"]
+COMMANDS = [
+    *("generate", "check", "show", "train", "evaluate", "analyze", "report", "models"),
+    *("bench", "bench data", "bench train"),
+]
 
 
 def python(code: str) -> subprocess.CompletedProcess[str]:
