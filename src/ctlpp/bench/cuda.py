@@ -38,6 +38,14 @@ class Speed:
     teraflops: float  # of the matrix products
 
 
+def crowd_sizes(text: str) -> list[int]:
+    """`1,25,50` as numbers."""
+    sizes = [int(part) if part.strip().isdigit() else 0 for part in text.split(",")]
+    if min(sizes) < 1:
+        raise ValueError(f"--seeds {text}: give numbers of seeds from 1, separated by commas")
+    return sizes
+
+
 def compare(models: Sequence[str] = tuple(RELEASED_CODE), crowds: Sequence[int] = CROWDS) -> tuple[Table | str, ...]:
     """The table of all models and crowd sizes."""
     data = generate("R", protocol="released")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Literal
+
 import typer
 
 app = typer.Typer(no_args_is_help=True)
@@ -28,12 +30,25 @@ def data() -> None:
 
 
 @app.command()
-def train() -> None:
-    """Seeds trained together against a plain loop over single seeds; memory of 25 NDR seeds.
+def train(
+    device: Annotated[Literal["cpu", "cuda"], typer.Option(help="Where to train.")] = "cpu",
+    seeds: Annotated[str, typer.Option(help="CUDA only: crowd sizes, such as 1,25,50.")] = "1,2,5,10,25,50,100",
+) -> None:
+    """Seeds trained together against a plain loop over single seeds; on a GPU, whole steps of crowds of several sizes.
 
     `ctlpp bench train`
+
+    `ctlpp bench train --device cuda --seeds 25,50`
     """
-    from ctlpp.bench.train import compare
     from ctlpp.cli.tables import print_table
 
-    print_table(*compare())
+    if device == "cpu":
+        from ctlpp.bench.train import compare
+
+        print_table(*compare())
+        return
+    from ctlpp.bench import cuda
+    from ctlpp.training.inputs import find_device
+
+    find_device(device)
+    print_table(*cuda.compare(crowds=cuda.crowd_sizes(seeds)), cuda.compare_own())
