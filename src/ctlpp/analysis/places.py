@@ -18,7 +18,7 @@ from ctlpp.analysis.states import Bases, Layout, answers_with
 from ctlpp.benchmark.streams import Stream
 from ctlpp.training.crowd import Crowd
 
-EXAMPLES = 32  # at every place
+EXAMPLES = 24  # at every place
 TIE = 0.02
 ENOUGH = 0.8
 

@@ -47,9 +47,9 @@ def cka(states: Tensor, inputs: Inputs) -> Tensor:
         for partner in partners:
             count = min(len(inputs.members(group)), len(inputs.members(partner)))
             x, y = (_rows(states, inputs, inputs.members(name)[:count].tolist()) for name in (group, partner))
-            cross = (x.mT @ y).square().sum(dim=(1, 2))
-            norms = [(z.mT @ z).square().sum(dim=(1, 2)).sqrt() for z in (x, y)]
-            found.append((cross / (norms[0] * norms[1]).clamp(min=1e-30)).cpu())
+            k, m = x @ x.mT, y @ y.mT  # (S, N, N): ‖XᵀY‖² is the sum of k · m, and N is small
+            cross, norms = (k * m).sum(dim=(1, 2)), ((k * k).sum(dim=(1, 2)) * (m * m).sum(dim=(1, 2))).sqrt()
+            found.append((cross / norms.clamp(min=1e-30)).cpu())
     return _mean(found, len(states))
 
 
