@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
@@ -23,9 +24,16 @@ def report(
 
     The page opens from disk, without a network. What `ctlpp analyze` has found in a run is part of it.
     """
+    from ctlpp.cli.progress import progress
     from ctlpp.report.writing import write_report
 
-    written = write_report(folders, out, force=force)
+    with ExitStack() as bars:
+        written = write_report(
+            folders,
+            out,
+            force=force,
+            start=lambda runs: bars.enter_context(progress(f"Reading {runs} runs", runs)),
+        )
     for line in written.notes:
         typer.echo(f"Note: {line}.", err=True)
     typer.echo(f"{written.runs} runs, {written.analysed} of them analysed: {out} ({written.size / 1e6:.1f} MB)")

@@ -77,10 +77,10 @@ def mismatches(config: dict[str, Any]) -> list[str]:
     sizes = (
         (len(part(task.get("functions"))), paper.FUNCTIONS, "functions"),
         (len(items(task.get("symbols"))), paper.SYMBOLS, "symbols"),
-        (max(lengths, default=0), paper.MAX_LENGTH, "functions an example"),
+        (max(lengths, default=0), paper.MAX_LENGTH, "functions an example at most"),
         (whole(recipe.get("train")), paper.TRAIN, "training examples"),
     )
-    found = [f"{own:,} {what}, not {theirs:,}" for own, theirs, what in sizes if own is not None and own != theirs]
+    found = [f"{own:,} {what}" for own, theirs, what in sizes if own is not None and own != theirs]
     return found + _other_settings(config, model, variant)
 
 

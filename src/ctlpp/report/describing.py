@@ -15,8 +15,8 @@ SECTIONS = {"options": "model", "recipe": "training", "engine": "machine", "vers
 MOST_GROUPS, MOST_EDGES = 40, 400  # that are drawn
 
 
-def describe(record: Record, graphs: list[str]) -> dict[str, Any]:
-    """The entry of one run; a sampling graph that no run before had is appended to `graphs`."""
+def describe(record: Record, graphs: dict[str, str]) -> dict[str, Any]:
+    """The entry of one run; a sampling graph that no run before had is added to `graphs`."""
     config = record.config
     diverged = sum(seed.diverged for seed in record.seeds)
     planned = whole(part(config.get("recipe")).get("steps"))
@@ -101,18 +101,18 @@ def _consecutive(values: list[Any]) -> bool:
     return all(type(value) is int and value == values[0] + at for at, value in enumerate(values))
 
 
-def _graph(task: dict[str, Any], graphs: list[str]) -> int | None:
-    """The number of the task's drawing, if it can be drawn."""
+def _graph(task: dict[str, Any], graphs: dict[str, str]) -> int | None:
+    """The number of the task's drawing in `graphs`, which has drawings by what they show; None without one."""
     from ctlpp.figures.task_graph import draw_task
     from ctlpp.storage.task_file import from_json
 
     edges = [items(part(task.get(name)).get("edges")) for name in ("train_graph", "ood_graph")]
     if not task or len(part(task.get("groups"))) > MOST_GROUPS or sum(map(len, edges)) > MOST_EDGES:
         return None
+    names = ("variant", "groups", "train_graph", "ood_graph", "functions", "symbols")
+    key = json.dumps([task.get(name) for name in names], default=str)
     try:
-        drawing = draw_task(from_json(json.dumps({**task, "splits": {}}))[0])
+        graphs[key] = graphs.get(key) or draw_task(from_json(json.dumps({**task, "splits": {}}))[0])
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):  # no task of ours
         return None
-    if drawing not in graphs:
-        graphs.append(drawing)
-    return graphs.index(drawing)
+    return list(dict.fromkeys(graphs.values())).index(graphs[key])

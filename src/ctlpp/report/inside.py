@@ -50,11 +50,8 @@ class Names:
         return names
 
 
-def add_inside(package: Package, folder: Path, levels: int) -> None:
-    """The analysis of a run; the facts get "inside", or "inside_missing" with a reason.
-
-    levels: of the similarities, up to 255; fewer make a smaller page.
-    """
+def add_inside(package: Package, folder: Path) -> None:
+    """The analysis of a run; the facts get "inside", or "inside_missing" with a reason."""
     if not (folder / "analysis.json").is_file():
         package.facts["inside_missing"] = "not analysed: `ctlpp analyze` on this folder, then the report again"
         return
@@ -75,13 +72,12 @@ def add_inside(package: Package, folder: Path, levels: int) -> None:
         "places": [_place(entry) for entry in map(part, items(content.get("places")))],
         "state": text(part(content.get("state")).get("kind")),
         "notes": [text(note) for note in items(content.get("notes"))],
-        "levels": levels,
         "missing": [],
     }
     for name, add in (("similarity", _similarity), ("pairs", _pairs), ("interchange", _interchange)):
         if (folder / f"{name}.parquet").is_file():
             try:
-                add(package, folder / f"{name}.parquet", names, levels)
+                add(package, folder / f"{name}.parquet", names)
             except DamagedError as error:
                 package.facts["inside"]["missing"].append(str(error))
         else:
@@ -110,7 +106,7 @@ def _place(entry: dict[str, Any]) -> list[Any]:
     return [whole(entry.get("level")), text(entry.get("part")), _rounded(entry.get("effect"))]
 
 
-def _similarity(package: Package, path: Path, names: Names, levels: int) -> None:
+def _similarity(package: Package, path: Path, names: Names) -> None:
     """Upper triangles of cosines (S, n, F (F - 1) / 2), clusters and order (S, n, F)."""
     rows = read_columns(path, ["seed", "value", "clusters", "order", "cosines"])
     S, n, F = len(names.seeds), len(names.symbols), len(names.functions)
@@ -127,12 +123,12 @@ def _similarity(package: Package, path: Path, names: Names, levels: int) -> None
     low = float(np.clip(known.min() if len(known) else 0, -1, 0.99))
     above, right = np.triu_indices(F, 1)
     package.facts["inside"]["low"] = low = np.floor(low * 100) / 100
-    package.add("similarity", quantise(cosines.reshape(S, n, F, F)[..., above, right], low, 1, levels))
+    package.add("similarity", quantise(cosines.reshape(S, n, F, F)[..., above, right], low, 1))
     package.add("clusters", clusters)
     package.add("order", order)
 
 
-def _pairs(package: Package, path: Path, names: Names, levels: int) -> None:
+def _pairs(package: Package, path: Path, names: Names) -> None:
     """Which pairs are answered right, one bit each (S, n, F, F), and which graph has them (n, F, F)."""
     rows = read_columns(path, ["seed", "value", "first", "second", "right", "kind"])
     S, n, F = len(names.seeds), len(names.symbols), len(names.functions)
@@ -153,7 +149,7 @@ def _pairs(package: Package, path: Path, names: Names, levels: int) -> None:
     package.add("kind", kind)
 
 
-def _interchange(package: Package, path: Path, names: Names, levels: int) -> None:
+def _interchange(package: Package, path: Path, names: Names) -> None:
     """Accuracy after an exchange (S, 3 maps, n, donor groups, consumer groups)."""
     rows = read_columns(path, ["seed", "map", "value", "donor", "consumer", "accuracy"])
     groups = tuple(names.groups)

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 MISSING = 255
+FINEST = 255  # levels of a quantised number
 Bytes = NDArray[np.uint8]
 
 
@@ -35,15 +36,20 @@ class Package:
         """Append an array of bytes, whatever its shape."""
         self.arrays[name] = np.ascontiguousarray(array, dtype=np.uint8).ravel()
 
-    def text(self) -> str:
-        """As base64."""
+    def text(self, levels: int = FINEST) -> str:
+        """As base64, with so many levels of the array "similarity", which is by far the largest."""
+        arrays = dict(self.arrays)
+        if "similarity" in arrays and levels < FINEST:
+            arrays["similarity"] = coarsen(arrays["similarity"], levels)
         places, start = {}, 0
-        for name, array in self.arrays.items():
+        for name, array in arrays.items():
             places[name] = [start, len(array)]
             start += len(array)
-        head = json.dumps({**self.facts, "arrays": places}, separators=(",", ":"), allow_nan=False).encode()
-        body = b"".join(array.tobytes() for array in self.arrays.values())
-        return b64encode(zlib.compress(len(head).to_bytes(4, "little") + head + body, 9)).decode("ascii")
+        head = json.dumps(
+            {**self.facts, "levels": levels, "arrays": places}, separators=(",", ":"), allow_nan=False
+        ).encode()
+        body = b"".join(array.tobytes() for array in arrays.values())
+        return b64encode(zlib.compress(len(head).to_bytes(4, "little") + head + body, 6)).decode("ascii")
 
 
 def unpack(text: str) -> tuple[dict[str, Any], dict[str, Bytes]]:
@@ -55,9 +61,14 @@ def unpack(text: str) -> tuple[dict[str, Any], dict[str, Bytes]]:
     return facts, {name: body[start : start + length] for name, (start, length) in facts["arrays"].items()}
 
 
-def quantise(values: NDArray[Any], low: float, high: float, levels: int = 255) -> Bytes:
+def coarsen(array: Bytes, levels: int) -> Bytes:
+    """An array quantised as finely as can be, with fewer levels."""
+    return np.where(array == MISSING, MISSING, np.rint(array * ((levels - 1) / (FINEST - 1)))).astype(np.uint8)
+
+
+def quantise(values: NDArray[Any], low: float, high: float, levels: int = FINEST) -> Bytes:
     """Numbers from low to high as 0 … levels - 1, rounded; 255 where there is no number."""
-    assert 2 <= levels <= 255
+    assert 2 <= levels <= FINEST
     known = np.isfinite(values)
     scaled = (np.where(known, values, low) - low) / ((high - low) or 1.0)
     return np.where(known, np.clip(np.rint(scaled * (levels - 1)), 0, levels - 1), MISSING).astype(np.uint8)

@@ -10,12 +10,10 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from importlib.resources import files
 from typing import Any
-
-import numpy as np
 
 import ctlpp
 from ctlpp.report import published as paper
@@ -24,16 +22,17 @@ from ctlpp.report.comparing import grids, results
 from ctlpp.report.curves import add_curves
 from ctlpp.report.describing import describe
 from ctlpp.report.inside import add_inside
-from ctlpp.report.packing import MISSING, Package
+from ctlpp.report.packing import FINEST, Package
 
 SCRIPTS = ("dom", "matrix", "charts", "results", "runs", "inside", "main")  # in this order
 LARGEST = 14_800_000  # bytes that a page should not exceed
-LEVELS = (255, 64, 32, 16, 8)  # of similarity: as many as fit
+LEVELS = (FINEST, 128, 64, 48, 32, 24, 16, 12, 8)  # of similarity: as many as fit
+SAMPLE = 10  # runs whose size is measured to guess that of all
 
 
-def make_page(records: Sequence[Record]) -> str:
-    """The HTML text of a report."""
-    graphs: list[str] = []
+def make_page(records: Sequence[Record], advance: Callable[[int], None] = lambda runs: None) -> str:
+    """The HTML text of a report. advance: called with 1 for every run that is read."""
+    graphs: dict[str, str] = {}
     data: dict[str, Any] = {
         "version": ctlpp.__version__,
         "titles": paper.TITLES,
@@ -42,13 +41,17 @@ def make_page(records: Sequence[Record]) -> str:
         "results": results(records),
         "grids": grids(records),
     }
-    packages = [pack(record) for record in records]
+    packages = []
+    for record in records:
+        packages.append(pack(record))
+        advance(1)
     for run, package in zip(data["runs"], packages, strict=True):
         run["inside"] = "similarity" in package.arrays or "right" in package.arrays
-    rest = len(embedded(data)) + sum(map(len, graphs)) + 200_000
+    drawings = list(dict.fromkeys(graphs.values()))
+    rest = len(embedded(data)) + sum(map(len, drawings)) + 200_000
     levels, texts = squeeze(packages, LARGEST - rest)
     data["levels"] = levels
-    return assemble(data, graphs, texts)
+    return assemble(data, drawings, texts)
 
 
 def pack(record: Record) -> Package:
@@ -58,24 +61,22 @@ def pack(record: Record) -> Package:
         package.facts |= {"curves_missing": record.reason, "inside_missing": record.reason}
         return package
     add_curves(package, record.folder / "metrics.parquet")
-    add_inside(package, record.folder / "analysis", LEVELS[0])
+    add_inside(package, record.folder / "analysis")
     return package
 
 
 def squeeze(packages: Sequence[Package], room: int) -> tuple[int, list[str]]:
     """The packages as texts, with as many levels of similarity as fit into the room."""
-    fine = [package.arrays.get("similarity") for package in packages]
-    texts: list[str] = []
+    some = packages[:: -(-len(packages) // SAMPLE)]
     for levels in LEVELS:
-        for package, matrices in zip(packages, fine, strict=True):
-            if matrices is not None:
-                coarse = np.rint(matrices * ((levels - 1) / (LEVELS[0] - 1)))
-                package.add("similarity", np.where(matrices == MISSING, MISSING, coarse).astype(np.uint8))
-                package.facts["inside"]["levels"] = levels
-        texts = [package.text() for package in packages]
-        if sum(map(len, texts)) <= room:
-            break
-    return levels, texts
+        last = levels == LEVELS[-1]
+        guess = sum(len(package.text(levels)) for package in some) * len(packages) / len(some)
+        if guess > 1.2 * room and not last:
+            continue
+        texts = [package.text(levels) for package in packages]
+        if sum(map(len, texts)) <= room or last:
+            return levels, texts
+    raise AssertionError("the last number of levels is taken as it is")
 
 
 def assemble(data: dict[str, Any], graphs: Sequence[str], packages: Sequence[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,12 +30,21 @@ class Written:
     notes: tuple[str, ...]
 
 
-def write_report(folders: Sequence[Path | str], out: Path | str, *, force: bool = False) -> Written:
-    """Collect the runs in and under the folders and write one page about them."""
+def write_report(
+    folders: Sequence[Path | str],
+    out: Path | str,
+    *,
+    force: bool = False,
+    start: Callable[[int], Callable[[int], None]] = lambda runs: lambda done: None,
+) -> Written:
+    """Collect the runs in and under the folders and write one page about them.
+
+    start: told the number of runs, gives what to call with progress.
+    """
     out = Path(out)
     check_target(out, force=force)
     records = collect([Path(folder) for folder in folders])
-    page = make_page(records)
+    page = make_page(records, start(len(records)))
     write_file(out, page, force=force)
     states = Counter(record.state for record in records)
     notes = tuple(f"{states[state]} {noun}" for state, noun in NOUNS.items() if states[state])

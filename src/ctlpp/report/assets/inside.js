@@ -6,7 +6,7 @@ const MAPS = ["as they are", "after a rotation", "after an affine map"];
 // What the package of a run says of one seed and symbol.
 class View {
   constructor(run, seed, { facts, arrays }) {
-    Object.assign(this, { run, seed, arrays, facts: facts.inside });
+    Object.assign(this, { run, seed, arrays, facts: facts.inside, levels: facts.levels });
     const { seeds, symbols, functions, groups } = this.facts;
     this.row = seeds.indexOf(seed);
     [this.S, this.n, this.F] = [seeds.length, symbols.length, functions.length];
@@ -20,7 +20,7 @@ class View {
     const [i, j] = a < b ? [a, b] : [b, a];
     const F = this.F;
     const level = this.arrays.similarity[((this.row * this.n + symbol) * F * (F - 1)) / 2 + i * F - (i * (i + 1)) / 2 + j - i - 1];
-    return level === 255 ? null : this.facts.low + ((1 - this.facts.low) * level) / (this.facts.levels - 1);
+    return level === 255 ? null : this.facts.low + ((1 - this.facts.low) * level) / (this.levels - 1);
   }
   list(name, symbol) {
     const start = (this.row * this.n + symbol) * this.F;
@@ -86,7 +86,7 @@ function compatibilityOf(view) {
   return matrix({
     label: `Which pairs with symbol ${view.facts.symbols[symbol]} in between are answered right, seed ${view.seed}`,
     names, groups: order.map((at) => view.groupOf[at]), frames, rows: "first function", columns: "second",
-    cells: (row, column) => view.right(symbol, order[row], order[column]),
+    cells: (row, column) => (view.right(symbol, order[row], order[column]) ? 0.82 : 0.05),
     tell: (row, column) => `${names[row]}, then ${names[column]}: ${view.right(symbol, order[row], order[column]) ? "right" : "wrong"} (${words[view.kind(symbol, order[row], order[column])]})`,
   });
 }
@@ -97,7 +97,7 @@ const shareRight = (view, symbols, firsts, seconds) => average(symbols.flatMap((
 
 function heatTable(caption, rows, columns, value, framed = () => false) {
   return el("table", { class: "heat" }, el("caption", {}, caption),
-    el("thead", {}, el("tr", {}, el("td", {}), columns.map((name) => el("th", { scope: "col" }, name)))),
+    el("thead", {}, el("tr", {}, el("td", { class: "corner" }), columns.map((name) => el("th", { scope: "col" }, name)))),
     el("tbody", {}, rows.map((name, a) => el("tr", {}, el("th", { scope: "row" }, name),
       columns.map((_, b) => { const found = value(a, b); return heatCell(found, fixed(found), { class: framed(a, b) ? "framed" : "" }); })))));
 }
@@ -106,12 +106,12 @@ function accuracyOf(view) {
   if (!view.arrays.right) return missing(view, "pairs");
   const symbols = view.symbolsIn(chosen.scope);
   const groups = view.groups.map((name) => `group ${name}`);
-  const made = [heatTable("Rows: group of the first function; columns: of the second", groups, groups,
+  const made = [heatTable("By groups", groups, groups,
     (a, b) => shareRight(view, symbols, view.members(a), view.members(b)), (a, b) => isNew(view, symbols, a, b))];
   const labels = view.list("clusters", Math.min(chosen.symbol, view.n - 1));
   if (labels && chosen.scope === "symbol") {
     const clusters = [...Array(Math.max(...labels) + 1).keys()];
-    made.push(heatTable("Rows: cluster of the first function; columns: group of the second", clusters.map((number) => `cluster ${number + 1}`), groups,
+    made.push(heatTable("By the cluster of the first", clusters.map((number) => `cluster ${number + 1}`), groups,
       (number, b) => shareRight(view, symbols, view.byGroup.filter((at) => labels[at] === number), view.members(b))));
   }
   return el("div", { class: "tables" }, made.map((one) => el("div", { class: "scroll" }, one)));
@@ -122,8 +122,8 @@ function interchangeOf(view) {
   const symbols = view.symbolsIn(chosen.scope);
   const groups = view.groups.map((name) => `group ${name}`);
   const [level, part, effect] = view.facts.places[view.row] ?? [];
-  const where = known(level) ? `State found at ${view.facts.state || "level"} ${level}, ${part}; effect there ${fixed(effect)}.` : "";
-  return el("div", {}, el("div", { class: "scroll" }, heatTable("Rows: group that leaves the state; columns: group that gets it", groups, groups,
+  const where = known(level) ? `The state was found after ${view.facts.state === "columns" ? "layer" : "step"} ${level + 1}, ${part}; its effect there is ${fixed(effect)}.` : "";
+  return el("div", {}, el("div", { class: "scroll" }, heatTable(`States ${MAPS[chosen.map]}`, groups, groups,
     (a, b) => average(symbols.map((symbol) => view.exchanged(chosen.map, symbol, a, b))), (a, b) => Boolean(view.arrays.kind) && isNew(view, symbols, a, b))),
     el("p", { class: "small quiet" }, where));
 }

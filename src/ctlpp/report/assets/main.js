@@ -95,7 +95,7 @@ function showInside(view, other, facts) {
   const sides = other ? [view, other] : [view];
   const row = (heading, text, make, ...controls) => [
     el("div", { class: "across" }, el("h3", {}, heading), el("p", { class: "small quiet" }, text), controls.length > 0 && el("div", { class: "bar" }, controls)),
-    sides.map((side, at) => el("div", { class: at ? "second" : "first" }, make(side)))];
+    sides.map((side, at) => el("div", { class: at ? "second" : "first", "data-who": `Seed ${side.seed}${side.run === view.run ? "" : ` of ${data.runs[side.run].name}`}` }, make(side)))];
   const symbol = view.facts.symbols[chosen.symbol];
   const thumbs = el("ul", { class: "thumbs", "aria-label": "Symbols of this seed" }, view.arrays.similarity && view.facts.symbols.map((name, at) => {
     const order = view.list("order", at) ?? view.byGroup;
@@ -111,8 +111,8 @@ function showInside(view, other, facts) {
       segments("Order", [["clusters", "by cluster"], ["groups", "by group"]], chosen.order, set("order", false))),
     row("Clusters", "The ways in which this symbol is represented, by functions; the colour is the function’s group.", clustersOf),
     row("Compatibility", `Is the second function right after the first, with symbol ${symbol} in between? Bright: right; dark: wrong; framed: only the test has these pairs.`, compatibilityOf),
-    row("Accuracy after two applications", "Framed: combinations of groups that only the test has.", accuracyOf, scope),
-    row("Interchange", "The state that one function leaves is put in the place of another’s. Does the next function understand it?", interchangeOf,
+    row("Accuracy after two applications", "Rows: group or cluster of the first function; columns: group of the second. Framed: only the test has these combinations.", accuracyOf, scope),
+    row("Interchange", "The state that one function leaves is put in the place of another’s. Does the next function understand it? Rows: group that leaves the state; columns: group that gets it.", interchangeOf,
       segments("States", MAPS.map((text, at) => [`map-${at}`, text]), `map-${chosen.map}`, (value) => set("map")(value.slice(4))))),
     view.facts.notes.length > 0 && el("p", { class: "note small" }, view.facts.notes.join("; ")));
 }
@@ -122,7 +122,8 @@ function showMeasures(view, other) {
     show("measures-body", el("p", { class: "note" }, "The chosen run has no measures: it was not analysed."));
     return;
   }
-  const ranking = [...view.facts.measures].sort((a, b) => Math.abs(b.correlation[0] ?? 0) - Math.abs(a.correlation[0] ?? 0));
+  const answers = (measure) => measure.name.startsWith("pairs_"); // these look at the answers themselves
+  const ranking = [...view.facts.measures].sort((a, b) => answers(a) - answers(b) || Math.abs(b.correlation[0] ?? 0) - Math.abs(a.correlation[0] ?? 0));
   const theirs = (name) => other?.facts.measures.find((measure) => measure.name === name)?.values[other.row];
   const rows = ranking.map((measure) => el("tr", {}, el("th", { scope: "row" }, measure.label || measure.name, el("span", { class: "sub" }, measure.meaning)),
     el("td", { class: "number" }, fixed(measure.values[view.row])), el("td", { class: "number" }, fixed(theirs(measure.name))), el("td", { class: "number" }, fixed(average(measure.values))),
@@ -171,7 +172,7 @@ function showCurves({ facts, arrays }) {
     add("Training loss (logarithmic)", curves({ lines: linesOf(arrays.curve_loss, (share) => low + share * (high - low)), last, low, high, ticks, label: "Training loss of every seed" }));
   }
   const mark = (cls) => svg("svg", { width: 26, height: 8, "aria-hidden": "true" }, svg("line", { class: cls, x1: 0, x2: 26, y1: 4, y2: 4 }));
-  show("curves-body", el("p", { class: "lead break" }, `Every seed of ${name}. Point at a line for its seed.`), el("div", { class: "grid large" }, made),
+  show("curves-body", el("p", { class: "lead break" }, `Every seed of ${name}. Point at a line for its seed.`), el("div", { class: "grid" }, made),
     el("div", { class: "legend" }, el("span", {}, mark("seedline chosen"), `seed ${chosen.seed}`), same && chosen.otherSeed !== chosen.seed && el("span", {}, mark("seedline other"), `seed ${chosen.otherSeed}, beside it`), el("span", {}, mark("seedline"), "the other seeds")));
 }
 

@@ -57,9 +57,7 @@ function drawMatrix(canvas, { size, names, groups, cells, frames, place }) {
     }
   }
   drawStrips(context, { size, names, groups, cell, left, ink: style.getPropertyValue("--quiet") });
-  context.lineWidth = 2;
-  context.strokeStyle = "#ff7f32";
-  for (const [row, column, height, width] of frames) context.strokeRect(left + column * cell + 1, left + row * cell + 1, width * cell - 2, height * cell - 2);
+  for (const [row, column, height, width] of frames) drawFrame(context, left + column * cell, left + row * cell, width * cell, height * cell);
   if (place.walking) {
     context.strokeStyle = "#ffffff";
     context.strokeRect(left + place.column * cell, left + place.row * cell, cell, cell);
@@ -67,6 +65,18 @@ function drawMatrix(canvas, { size, names, groups, cells, frames, place }) {
     context.lineWidth = 1;
     context.strokeRect(left + place.column * cell - 1.5, left + place.row * cell - 1.5, cell + 3, cell + 3);
   }
+}
+
+// Black with white dashes, so that it shows on any colour.
+function drawFrame(context, x, y, width, height) {
+  for (const [colour, line, dashes] of [["#000000", 3, []], ["#ffffff", 1.4, [5, 4]]]) {
+    context.strokeStyle = colour;
+    context.lineWidth = line;
+    context.setLineDash(dashes);
+    context.strokeRect(x + 2, y + 2, width - 4, height - 4);
+  }
+  context.setLineDash([]);
+  context.lineWidth = 2;
 }
 
 function drawStrips(context, { size, names, groups, cell, left, ink }) {

@@ -14,13 +14,15 @@ function showResults() {
   }
   if (others.length) {
     body.push(el("h3", {}, fitting.length ? "Other settings" : "By setting"),
-      el("p", { class: "small quiet" }, "These runs differ from the published ones in what the third column says. Their numbers cannot be compared with the published ones."),
+      el("p", { class: "small quiet" }, "Scaled-down or changed runs: their numbers must not be compared with the published ones. The setting says what differs."),
       resultTable(others, false));
   }
   if (data.results.length) body.push(legend(fitting.length > 0), el("div", { id: "lengths" }));
   show("results-body", body);
   if (data.results.length) showLengths();
 }
+
+const RESULT_HEADS = ["Model", "Variant", "Setting", "Seeds", "IID", "OOD", "0 – OOD – 1", "95 % of mean", "Solved", "Published IID", "Published OOD", "Difference, OOD"];
 
 function legend(published) {
   const dots = svg("svg", { width: 34, height: 12, "aria-hidden": "true" }, svg("circle", { class: "dot", cx: 6, cy: 6, r: 2.6 }), svg("circle", { class: "dot", cx: 15, cy: 6, r: 2.6 }), svg("circle", { class: "dot", cx: 24, cy: 6, r: 2.6 }));
@@ -31,13 +33,12 @@ function legend(published) {
 }
 
 function resultTable(entries, published) {
-  const heads = ["Model", "Variant", "Setting", "Seeds", "IID", "OOD", "0 – OOD – 1", "95 % of mean", "Median", "Solved"];
-  if (published) heads.push("Published IID", "Published OOD", "Difference, OOD");
+  const heads = RESULT_HEADS.slice(0, published ? undefined : 9);
   const numeric = (head) => !["Model", "Variant", "Setting", "0 – OOD – 1"].includes(head);
   return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": published ? "Results beside the published numbers" : "Results of other settings" },
-    el("table", { class: "list" },
-      el("thead", {}, el("tr", {}, heads.map((head) => el("th", { scope: "col", class: numeric(head) ? "number" : "" }, head)))),
-      el("tbody", {}, entries.map((entry) => resultRow(entry, published)))));
+    el("table", { class: "list cards", role: "table" },
+      el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, heads.map((head) => el("th", { scope: "col", role: "columnheader", class: numeric(head) ? "number" : "" }, head)))),
+      el("tbody", { role: "rowgroup" }, entries.map((entry) => resultRow(entry, published)))));
 }
 
 function resultRow(entry, published) {
@@ -46,15 +47,14 @@ function resultRow(entry, published) {
   const cell = (...content) => el("td", { class: "number" }, ...content);
   const sub = (text) => text && el("span", { class: "sub" }, text);
   const row = [
-    el("th", { scope: "row" }, titleOf(run.model), run.own && sub("not in the zoo")),
+    el("th", { scope: "row", role: "rowheader", class: run.own ? "break" : "nowrap" }, titleOf(run.model), run.own && sub("not in the zoo")),
     el("td", {}, run.variant || "own data"),
-    el("td", {}, `${run.protocol || "unknown"} protocol, preset ${run.preset || "unknown"}`, sub(entry.note), sub(entry.reasons.join("; ")), sub(entry.runs.length > 1 ? `${entry.runs.length} runs together` : "")),
+    el("td", { class: "setting" }, `protocol ${run.protocol || "unknown"}, preset ${run.preset || "unknown"}`, sub(entry.note), entry.reasons.length > 0 && sub(`not comparable: ${entry.reasons.join(", ")}`), el("span", { class: "sub break" }, runsBehind(entry))),
     cell(thousands(ood.seeds), sub(ood.diverged ? `+ ${ood.diverged} diverged` : "")),
     cell(spread(iid.mean, iid.std)),
     cell(el("b", {}, spread(ood.mean, ood.std))),
     el("td", {}, forest(entry.values.ood, ood, published ? entry.published.ood : null)),
-    cell(range(ood.interval)),
-    cell(fixed(ood.median)),
+    cell(range(ood.interval), sub(`median ${fixed(ood.median)}`)),
     cell(`${ood.solved} of ${ood.seeds + ood.diverged}`, sub(range(ood.solved_share, percent))),
   ];
   if (published) {
@@ -63,7 +63,13 @@ function resultRow(entry, published) {
     row.push(cell(spread(...theirs.iid)), cell(spread(...theirs.ood), sub(theirs.solved === null ? "" : `${theirs.solved} of ${theirs.seeds} solved`)),
       cell(signed(gap), sub(interval ? `${signed(interval[0])} … ${signed(interval[1])}` : "one seed: no interval")));
   }
-  return el("tr", {}, row);
+  row.forEach((one, at) => { if (at) { one.dataset.label = RESULT_HEADS[at]; one.setAttribute("role", "cell"); } });
+  return el("tr", { role: "row" }, row);
+}
+
+function runsBehind(entry) {
+  const names = entry.runs.map((at) => data.runs[at].name);
+  return names.length > 3 ? `${names.length} runs together: ${names.slice(0, 2).join(", ")}, …` : names.join(", ");
 }
 
 function showLengths() {
@@ -76,7 +82,7 @@ function showLengths() {
   });
   const rows = data.results.map((entry) => {
     const run = data.runs[entry.runs[0]];
-    return el("tr", {}, el("th", { scope: "row" }, `${titleOf(run.model)} on ${run.variant || "own data"}`, el("span", { class: "sub" }, [run.protocol, run.preset, run.size].filter(Boolean).join(", "))),
+    return el("tr", {}, el("th", { scope: "row" }, `${titleOf(run.model)} on ${run.variant || "own data"}`, el("span", { class: "sub break" }, runsBehind(entry))),
       lengths.map((length) => {
         const [mean, std, low, high] = entry.lengths[split][length] ?? [];
         return heatCell(mean, [spread(mean, std), known(low) && el("small", {}, range([low, high]))]);
@@ -96,8 +102,8 @@ function showStaged() {
     el("div", { class: "tables" }, data.grids.map((grid) => el("div", {},
       el("h3", {}, titleOf(grid.model)), el("p", { class: "small quiet" }, grid.about),
       el("div", { class: "scroll" }, el("table", { class: "heat" },
-        el("caption", {}, "Rows: shared functions; columns: shared symbols"),
-        el("thead", {}, el("tr", {}, el("td", {}), grid.symbols.map((count) => el("th", { scope: "col" }, count)))),
+        el("caption", { class: "unseen" }, `OOD accuracy of ${titleOf(grid.model)} by shared functions and shared symbols`),
+        el("thead", {}, el("tr", {}, el("td", { class: "corner" }, "functions ↓ symbols →"), grid.symbols.map((count) => el("th", { scope: "col" }, count)))),
         el("tbody", {}, grid.functions.map((count, row) => el("tr", {}, el("th", { scope: "row" }, count),
           grid.cells[row].map((found) => heatCell(found ? found[0] : null, found ? [fixed(found[0]), el("small", {}, known(found[1]) ? `± ${fixed(found[1])}` : ""), el("small", {}, plural(found[2], "seed"))] : none))))))),
       grid.claim && el("p", { class: "small" }, grid.claim, " The numbers of its cells were never published.")))));

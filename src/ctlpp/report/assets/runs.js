@@ -4,11 +4,11 @@ const STATES = { finished: "finished", unfinished: "unfinished", damaged: "damag
 const COLUMNS = [
   { name: "Run", key: (run) => run.name, cell: (run, at) => el("button", { type: "button", class: "link", on: { click: () => chooseRun(at, true) } }, run.name) },
   { name: "State", key: (run) => run.state, cell: stateCell },
-  { name: "Model", key: (run) => titleOf(run.model), cell: (run) => [run.config === null ? none : titleOf(run.model), run.own && el("span", { class: "sub" }, "not in the zoo")] },
+  { name: "Model", key: (run) => titleOf(run.model), cell: (run) => [el("span", { class: "nowrap" }, titleOf(run.model)), run.own && el("span", { class: "sub" }, "not in the zoo")] },
   { name: "Variant", key: (run) => run.variant, cell: (run) => run.variant || none },
   { name: "Protocol", key: (run) => run.protocol, cell: (run) => run.protocol || none },
   { name: "Preset", key: (run) => run.preset, cell: (run) => run.preset || none },
-  { name: "Task", key: (run) => run.size, cell: (run) => run.size || none },
+  { name: "Task", key: (run) => run.size, cell: (run) => run.size.split(", ").map((part) => el("span", { class: "nowrap line" }, part || none)) },
   { name: "Steps", numeric: true, key: (run) => run.step, cell: (run) => thousands(run.step) },
   { name: "Seeds", numeric: true, key: (run) => run.seeds.length, cell: (run) => run.seeds.length || none },
   { name: "IID", numeric: true, key: (run) => run.summary.iid.mean, cell: (run) => spread(run.summary.iid.mean, run.summary.iid.std) },
