@@ -54,5 +54,5 @@ def test_a_writer_whose_library_is_missing_says_how_to_get_it(
     monkeypatch.setitem(
         __import__("sys").modules, {"tensorboard": "torch.utils.tensorboard"}.get(package, package), None
     )
-    with pytest.raises(ValueError, match=rf"is not installed: pip install {package}$"):
+    with pytest.raises(ValueError, match=r"is not installed: pip install 'ctlpp\[track\]'$"):
         writer(tmp_path)

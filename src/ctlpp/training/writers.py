@@ -27,7 +27,7 @@ class TensorBoard:
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError as error:
-            raise ValueError("TensorBoard is not installed: pip install tensorboard") from error
+            raise ValueError("TensorBoard is not installed: pip install 'ctlpp[track]'") from error
         self.writer: Any = SummaryWriter(str(folder))
 
     def on_step(self, stats: StepStats) -> None:
@@ -52,7 +52,7 @@ class OfflineWandb:
         try:
             import wandb
         except ImportError as error:
-            raise ValueError("Weights & Biases is not installed: pip install wandb") from error
+            raise ValueError("Weights & Biases is not installed: pip install 'ctlpp[track]'") from error
         self.run: Any = wandb.init(project=project, dir=str(folder), mode="offline")
 
     def on_start(self, config: dict[str, Any], step: int) -> None:
