@@ -149,10 +149,10 @@ def summary(study: Study) -> dict[str, Any]:
         content["state"] = {
             "kind": found.layout.kind,
             "levels": found.effect.shape[1],
-            "changed": list(found.changed),
+            "parts": list(found.changed),
         }
         content["places"] = [
-            {"level": level, "changed": found.changed[what], "effect": round(float(found.effect[s, level, what]), 6)}
+            {"level": level, "part": found.changed[what], "effect": round(float(found.effect[s, level, what]), 6)}
             for s, (level, what) in enumerate(found.place.tolist())
         ]
     return content

@@ -116,7 +116,7 @@ def similarity(analysis: Analysis) -> pa.Table | None:
 
 
 def places(analysis: Analysis) -> pa.Table | None:
-    """seed, level (layer or step, from 0), changed (which part of the state), effect, chosen"""
+    """seed, level (layer or step, from 0), part (of the state), effect, chosen"""
     if analysis.effect is None or analysis.place is None:
         return None
     rows = [
@@ -129,7 +129,7 @@ def places(analysis: Analysis) -> pa.Table | None:
         )
         for (s, level, part), effect in np.ndenumerate(analysis.effect)
     ]
-    return _rows(["seed", "level", "changed", "effect", "chosen"], rows)
+    return _rows(["seed", "level", "part", "effect", "chosen"], rows)
 
 
 def interchange(analysis: Analysis) -> pa.Table | None:
