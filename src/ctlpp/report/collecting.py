@@ -148,16 +148,15 @@ def read_seeds(result: dict[str, Any]) -> tuple[Seed, ...]:
 
 def _unfinished(folder: Path, name: str, config: dict[str, Any]) -> Record:
     planned = whole(part(config.get("recipe")).get("steps"))
-    total = f" of {planned:,}" if planned is not None else ""
     if not (folder / "metrics.parquet").is_file():
-        return Record(
-            folder, name, "unfinished", f"no evaluation yet{total and f', {total.strip()} steps planned'}", config
-        )
+        reason = "no evaluation yet" + (f", {planned:,} steps planned" if planned is not None else "")
+        return Record(folder, name, "unfinished", reason, config)
     try:
         step, seeds = _last_evaluation(folder / "metrics.parquet")
     except DamagedError as error:
         return Record(folder, name, "damaged", str(error), config)
-    return Record(folder, name, "unfinished", f"last evaluated at step {step:,}{total}", config, seeds, step)
+    reason = f"last evaluated at step {step:,}" + (f" of {planned:,}" if planned is not None else "")
+    return Record(folder, name, "unfinished", reason, config, seeds, step)
 
 
 def _last_evaluation(path: Path) -> tuple[int, tuple[Seed, ...]]:

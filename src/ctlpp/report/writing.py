@@ -58,3 +58,6 @@ def check_target(out: Path, *, force: bool) -> None:
         raise ValueError(f"{out} is a folder: name the file to write, like {out / 'report.html'}")
     if os.path.lexists(out) and not force:
         raise ValueError(f"{out} exists already; choose another file, or say --force to replace it")
+    nearest = next((parent for parent in out.parents if os.path.lexists(parent)), Path())
+    if not nearest.is_dir():
+        raise ValueError(f"cannot write {out}: {nearest} is not a folder; choose another place")

@@ -63,6 +63,7 @@ async function draw() {
   showCurves(own);
   const again = focused && (byId(focused) ?? document.querySelector(`#inside [data-value="${CSS.escape(focused)}"]`));
   again?.focus({ preventScroll: true });
+  document.documentElement.dataset.drawn = turn;
 }
 
 const set = (name, number = true) => (value) => { chosen[name] = number ? Number(value) : value; return draw(); };

@@ -1,0 +1,132 @@
+"""Run folders in every state are found and shown as what they are."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ctlpp.report.collecting import Record, collect
+from tests.report.conftest import make_run
+
+
+def only(folder: Path) -> Record:
+    (record,) = collect([folder])
+    return record
+
+
+def edit(path: Path, **changes: Any) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def test_runs_are_found_at_any_depth_and_once(tmp_path: Path) -> None:
+    make_run(tmp_path / "a" / "run-10", analysed=False)
+    make_run(tmp_path / "a" / "run-2", analysed=True)
+    make_run(tmp_path / "b" / "c" / "d", analysed=False)
+    (tmp_path / "empty" / ".hidden").mkdir(parents=True)
+    names = [record.name for record in collect([tmp_path])]
+    assert names == ["a/run-2", "a/run-10", "b/c/d"]
+    assert len(collect([tmp_path, tmp_path / "a", tmp_path / "a" / "run-2"])) == 3
+
+
+def test_a_run_itself_may_be_named(tmp_path: Path) -> None:
+    assert only(make_run(tmp_path / "run")).name == "run"
+
+
+def test_a_finished_run_has_its_seeds(tmp_path: Path) -> None:
+    record = only(make_run(tmp_path / "run", (0.25, 1.0)))
+    assert (record.state, record.reason, record.step) == ("finished", "", 300)
+    assert [(seed.number, seed.accuracy["ood"], seed.by_length["ood"][3]) for seed in record.seeds] == [
+        (0, 0.25, 0.25),
+        (1, 1.0, 1.0),
+    ]
+
+
+def test_an_unfinished_run_shows_its_last_evaluation(tmp_path: Path) -> None:
+    (make_run(tmp_path / "run") / "result.json").unlink()
+    record = only(tmp_path / "run")
+    assert (record.state, record.reason, record.step) == ("unfinished", "last evaluated at step 300 of 300", 300)
+    assert record.seeds[0].accuracy == {"iid": 0.5, "ood": 0.5}
+    assert record.seeds[0].by_length == {"iid": {2: 0.5}, "ood": {2: 0.5}}
+
+
+def test_a_run_without_any_evaluation_says_so(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", analysed=False)
+    (run / "result.json").unlink()
+    (run / "metrics.parquet").unlink()
+    assert only(tmp_path / "run").reason == "no evaluation yet, 300 steps planned"
+
+
+def test_diverged_seeds_are_no_part_of_the_accuracies(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", (0.2, 0.8))
+    result = json.loads((run / "result.json").read_text())
+    result["seeds"][0] |= {"diverged": True, "diverged_at": 17}
+    (run / "result.json").write_text(json.dumps(result))
+    record = only(run)
+    assert record.accuracies("ood") == [0.8]
+    assert record.seeds[0].diverged_at == 17
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "state", "reason"),
+    [
+        ("config.json", "{", "damaged", "config.json cannot be read: Expecting property name"),
+        ("config.json", "[1]", "damaged", "config.json holds no JSON object"),
+        ("config.json", "[" * 100_000, "damaged", "config.json cannot be read"),
+        ("result.json", "nonsense", "damaged", "result.json cannot be read"),
+        ("result.json", '{"seeds": 3}', "damaged", "result.json lists no seeds"),
+        ("result.json", '{"seeds": [{"seed": "<b>"}, 7, null]}', "damaged", "result.json lists no seeds"),
+    ],
+)
+def test_damage_is_told(tmp_path: Path, name: str, content: str, state: str, reason: str) -> None:
+    run = make_run(tmp_path / "run", analysed=False)
+    (run / name).write_text(content)
+    record = only(run)
+    assert record.state == state
+    assert record.reason.startswith(reason)
+
+
+def test_numbers_that_are_none_are_left_out(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", analysed=False)
+    text = '{"steps": 1e999, "seeds": [{"seed": 0, "accuracy": {"iid": NaN, "ood": "1", "any": 7}, "by_length": 4}]}'
+    (run / "result.json").write_text(text)
+    record = only(run)
+    assert (record.step, record.seeds[0].accuracy, record.seeds[0].by_length) == (None, {}, {})
+
+
+def test_another_version_and_missing_settings_are_told(tmp_path: Path) -> None:
+    edit(make_run(tmp_path / "runs" / "newer") / "config.json", format=2, versions={"ctlpp": "9.1"})
+    (make_run(tmp_path / "runs" / "unset") / "config.json").unlink()
+    newer, unset = collect([tmp_path / "runs"])
+    assert (newer.state, newer.reason) == ("version", "written by another version of ctlpp (9.1)")
+    assert (unset.state, unset.reason) == ("damaged", "config.json is missing: the settings are not known")
+    assert len(unset.seeds) == 3
+
+
+def test_a_foreign_config_is_listed_last_as_no_run(tmp_path: Path) -> None:
+    (tmp_path / "a-model").mkdir()
+    (tmp_path / "a-model" / "config.json").write_text('{"architectures": ["Bert"]}')
+    make_run(tmp_path / "run")
+    assert [(record.name, record.state) for record in collect([tmp_path])] == [
+        ("run", "finished"),
+        ("a-model", "foreign"),
+    ]
+
+
+def test_a_truncated_history_of_an_unfinished_run_is_damage(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    (run / "result.json").unlink()
+    (run / "metrics.parquet").write_bytes((run / "metrics.parquet").read_bytes()[:99])
+    assert only(run).reason.startswith("metrics.parquet cannot be read")
+
+
+def test_nothing_to_report_is_the_users_mistake(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="does not exist: name run folders"):
+        collect([tmp_path / "nowhere"])
+    with pytest.raises(ValueError, match="no runs in or under"):
+        collect([tmp_path])
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(ValueError, match="no runs in or under"):
+        collect([tmp_path])
+    with pytest.raises(ValueError, match="is not a folder"):
+        collect([tmp_path / "config.json"])

@@ -1,0 +1,75 @@
+"""`ctlpp report` as a user meets it."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ctlpp.cli.main import main
+from tests.report.conftest import make_run
+
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["ctlpp", "report", *arguments])
+        try:
+            main()
+            code = 0
+        except SystemExit as end:
+            code = int(end.code or 0)
+        return code, *capsys.readouterr()
+
+    return run
+
+
+def test_it_writes_the_page_and_says_what_is_in_it(report: Command, tmp_path: Path) -> None:
+    make_run(tmp_path / "runs" / "a")
+    (make_run(tmp_path / "runs" / "b", analysed=False) / "result.json").unlink()
+    code, out, err = report("runs", "--out", "pages/report.html")
+    assert (code, err) == (0, "Note: 1 unfinished.\n")
+    assert out.startswith("2 runs, 1 of them analysed: pages/report.html (0.")
+    assert (tmp_path / "pages" / "report.html").read_text().startswith("<!doctype html>")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["nowhere"], "nowhere does not exist: name run folders, or folders that contain some"),
+        (["empty"], "no runs in or under empty: `ctlpp train` writes one"),
+        (
+            ["runs", "--out", "there.html"],
+            "there.html exists already; choose another file, or say --force to replace it",
+        ),
+        (["runs", "--out", "runs"], "runs is a folder: name the file to write, like runs/report.html"),
+        (
+            ["runs", "--out", "there.html/x.html"],
+            "cannot write there.html/x.html: there.html is not a folder; choose another place",
+        ),
+    ],
+)
+def test_a_mistake_is_one_line_and_leaves_nothing(
+    report: Command, tmp_path: Path, arguments: list[str], line: str
+) -> None:
+    make_run(tmp_path / "runs" / "a", analysed=False)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "there.html").write_text("mine")
+    before = sorted(tmp_path.rglob("*"))
+    code, out, err = report(*arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"ctlpp: {line}")
+    assert err.count("\n") == 1
+    assert sorted(tmp_path.rglob("*")) == before
+    assert (tmp_path / "there.html").read_text() == "mine"
+
+
+def test_force_replaces_a_page(report: Command, tmp_path: Path) -> None:
+    make_run(tmp_path / "runs" / "a", analysed=False)
+    (tmp_path / "there.html").write_text("old")
+    assert report("runs", "--out", "there.html", "--force")[0] == 0
+    assert "CTL++ report" in (tmp_path / "there.html").read_text()

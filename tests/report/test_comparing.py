@@ -1,0 +1,102 @@
+"""Published numbers stand beside runs that fit, and beside no others."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ctlpp.models.zoo import MODELS
+from ctlpp.report.collecting import Record, Seed, collect
+from ctlpp.report.comparing import grids, mismatches, results, settings
+from ctlpp.report.published import PUBLISHED
+from ctlpp.training.recipe import recipe_for
+from tests.report.conftest import config_of, make_run, make_task
+
+
+def full_size(model: str, variant: str, preset: str = "released", **recipe: Any) -> dict[str, Any]:
+    """The config of a run at the paper's size."""
+    own = asdict(recipe_for(model, preset, variant, **recipe))
+    config = config_of(
+        make_task(variant, 8, 32, max_length=6),
+        range(25),
+        model=model,
+        preset=preset,
+        options=dict(MODELS[model].sizes[preset]),
+        recipe=json.loads(json.dumps(own)),
+    )
+    config["task"]["recipe"] |= {"train": 300_000}
+    return config
+
+
+def record(config: dict[str, Any], accuracies: list[float], first: int = 0, iid: float = 1.0) -> Record:
+    seeds = tuple(Seed(first + at, {"iid": iid, "ood": ood}, {}) for at, ood in enumerate(accuracies))
+    return Record(Path("run"), "run", "finished", "", config, seeds)
+
+
+@pytest.mark.parametrize("preset", ["released", "paper"])
+@pytest.mark.parametrize(("model", "variant"), PUBLISHED)
+def test_a_full_size_run_stands_beside_its_published_number(model: str, variant: str, preset: str) -> None:
+    config = full_size(model, variant, preset)
+    assert mismatches(config) == []
+    (entry, *_) = results([record(config, [0.5, 0.9, 1.0])])
+    assert entry["published"]["ood"] == PUBLISHED[model, variant].ood
+    assert entry["published"]["difference"]["ood"][0] == pytest.approx(0.8 - PUBLISHED[model, variant].ood[0])
+
+
+def test_other_evaluations_or_precision_leave_a_run_comparable() -> None:
+    assert mismatches(full_size("ndr", "R", eval_every=7, precision="bf16", checkpoint_minutes=1.0)) == []
+
+
+def test_whatever_differs_is_named() -> None:
+    config = full_size("ndr", "R", steps=10)
+    config["options"]["width"] = 64
+    assert mismatches(config) == ["changed: steps, width"]
+    small = config_of(make_task("R"), range(3))
+    assert mismatches(small) == [
+        "8 functions",
+        "4 symbols",
+        "100 training examples",
+        "preset quick",
+    ]
+    nothing = ["no numbers are published for this model and variant"]
+    assert mismatches(full_size("ndr", "R") | {"model": "my.models:tiny"}) == nothing
+    assert mismatches({"model": ["ndr"], "variant": {}}) == nothing
+    assert mismatches(full_size("ndr", "A") | {"task": None}) == ["the run does not say which task it was trained on"]
+
+
+def test_transformers_are_also_selected_as_the_paper_did() -> None:
+    config = full_size("transformer", "R")
+    stuck, fine = record(config, [0.1] * 5, iid=0.2), record(config, [0.8] * 30, first=5)
+    everything, selected = results([stuck, fine])
+    assert everything["summary"]["ood"]["seeds"] == 35
+    assert selected["summary"]["ood"]["seeds"] == 25
+    assert selected["summary"]["ood"]["mean"] == pytest.approx(0.8)
+    assert "first 25 seeds with IID above 0.5" in selected["note"]
+
+
+def test_runs_of_one_setting_are_pooled_and_no_seed_counts_twice() -> None:
+    config = full_size("ndr", "R")
+    later = config | {"seeds": [1, 2], "started": "later"}
+    (setting,) = settings([record(config, [0.1, 0.2]), record(later, [0.2, 0.3], first=1)])
+    assert [seed.number for seed in setting.seeds] == [0, 1, 2]
+    other = config | {"data": {"train": "f" * 64}}
+    assert len(settings([record(config, [0.1]), record(other, [0.2])])) == 2
+
+
+def test_unfinished_runs_make_no_results(tmp_path: Path) -> None:
+    (make_run(tmp_path / "run") / "result.json").unlink()
+    assert results(collect([tmp_path])) == []
+
+
+def test_the_grid_of_s_puts_runs_into_their_cells() -> None:
+    found = []
+    for shared, overlap, accuracy in ((4, 2, 0.2), (4, 3, 0.4), (8, 2, 0.9)):
+        task = make_task("S", 4, 12 + shared, shared_functions=shared, shared_symbols=overlap)
+        found.append(record(config_of(task, range(2)), [accuracy, accuracy]))
+    (grid,) = grids(found)
+    assert (grid["functions"], grid["symbols"]) == ([4, 8], [2, 3])
+    assert [[cell and round(cell[0], 3) for cell in row] for row in grid["cells"]] == [[0.2, 0.4], [0.9, None]]
+    assert "16 shared functions and 6 shared symbols" in grid["claim"]
+    assert grids([record(config_of(make_task("R"), range(2)), [0.5])]) == []

@@ -1,0 +1,56 @@
+"""The text of a page: self-contained, and nothing from a file is anything but text."""
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+from ctlpp.report.collecting import collect
+from ctlpp.report.page import embedded, make_page
+from tests.report.conftest import make_run
+
+HOSTILE = "</script><img src=x onerror=alert(1)><!--<script>"
+
+
+class Elements(HTMLParser):
+    """The elements of a page, with their attributes."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attributes)))
+
+
+def test_json_in_a_page_cannot_end_its_element() -> None:
+    text = embedded({"name": HOSTILE, "odd": "\ud800\u2028"})
+    assert "<" not in text
+    assert text.isascii()
+    assert json.loads(text)["name"] == HOSTILE
+
+
+def test_a_page_names_no_other_place_and_runs_its_own_script_only(tmp_path: Path) -> None:
+    page = make_page(collect([make_run(tmp_path / "run").parent]))
+    elements = Elements(page).found
+    links = [value for _, attributes in elements for name, value in attributes.items() if name in ("src", "href")]
+    assert all(link is not None and link.startswith(("#", "data:")) for link in links)
+    (policy,) = [a["content"] or "" for _, a in elements if a.get("http-equiv") == "Content-Security-Policy"]
+    assert policy.startswith("default-src 'none'; script-src 'sha256-")
+    assert "unsafe" not in policy
+    assert "innerHTML" not in page
+    assert not re.search(r"\s(style|on\w+)=\"", page)
+
+
+def test_hostile_text_adds_no_element(tmp_path: Path) -> None:
+    plain = make_run(tmp_path / "one" / "run", model="plain")
+    hostile = make_run(tmp_path / "two" / "<b>run", model=HOSTILE, preset=HOSTILE, about={HOSTILE: HOSTILE})
+    pages = [make_page(collect([folder.parent])) for folder in (plain, hostile)]
+    kinds = [[tag for tag, _ in Elements(page).found] for page in pages]
+    assert kinds[0] == kinds[1]
+
+
+def test_the_same_runs_give_the_same_page(tmp_path: Path) -> None:
+    make_run(tmp_path / "run")
+    assert make_page(collect([tmp_path])) == make_page(collect([tmp_path]))
