@@ -44,20 +44,22 @@ class Size:
 
 
 DEMO = Size(name="the demo's size", preset="quick", data=DEMO_DATA, seeds=DEMO_SEEDS, steps=20, blocks=5)
-FULL = Size(name="full size", preset="released", data={}, seeds=4, steps=1, blocks=3)
+FULL = Size(name="full size", preset="released", data={}, seeds=3, steps=1, blocks=5)
 
 
 def compare(sizes: tuple[Size, ...] = (DEMO, FULL)) -> tuple[Table | str, ...]:
     """All measurements, as tables."""
-    results: list[Table | str] = [f"{torch.get_num_threads()} threads; seed-steps a second, median of blocks in turn"]
+    results: list[Table | str] = [
+        f"{torch.get_num_threads()} threads; seed-steps a second; `times` is the median over blocks in turn"
+    ]
     with progress("measuring", len(THREE) * sum(size.blocks for size in sizes) + 1) as advance:
         for size in sizes:
             rows = table(size.name, "model", "seeds", "batch", "one by one", "together", "times")
             data = generate("R", **size.data)
             for model in THREE:
                 recipe = recipe_for(model, size.preset)
-                alone, together = measure(model, size, data, recipe, advance)
-                figures = [f"{alone:,.1f}", f"{together:,.1f}", f"{together / alone:.2f} ×"]
+                alone, together, times = measure(model, size, data, recipe, advance)
+                figures = [f"{alone:,.1f}", f"{together:,.1f}", f"{times:.2f} ×"]
                 rows.add_row(model, str(size.seeds), str(recipe.batch), *figures)
             results.append(rows)
         results.append(measure_memory())
@@ -65,20 +67,18 @@ def compare(sizes: tuple[Size, ...] = (DEMO, FULL)) -> tuple[Table | str, ...]:
     return tuple(results)
 
 
-def measure(model: str, size: Size, data: Dataset, recipe: Recipe, advance: Callable[[], None]) -> tuple[float, float]:
-    """Seed-steps a second of the plain loop and of the crowd, on the same batches, in turn."""
+def measure(
+    model: str, size: Size, data: Dataset, recipe: Recipe, advance: Callable[[], None]
+) -> tuple[float, float, float]:
+    """Seed-steps a second of the plain loop and of the crowd on the same batches, in turn, and the median ratio."""
     plain_training = reference("plain_training")
     seeds = list(range(size.seeds))
     batches = Batches(data.tensors("train"), recipe, seeds)
     sizes, n_tokens, n_classes = MODELS[model].sizes[size.preset], data.task.vocabulary.size, data.task.n_symbols
     plain = plain_training.PlainTraining(model, n_tokens, n_classes, seeds, recipe, sizes)
     stepper = make_stepper(model, size.preset, data, recipe, seeds)
-    by_length = [
-        (tokens[: recipe.batch], targets[: recipe.batch]) for tokens, targets in data.tensors("train").values()
-    ]
-    for batch in by_length:  # warm up on every shape
-        plain.step(*batch)
-        stepper.step(0, *batch)
+    plain.step(*batches.at(0))  # warm up
+    stepper.step(0, *batches.at(0))
     alone, together = [], []
     for block in range(size.blocks):
         work = [(n, batches.at(n)) for n in range(block * size.steps, (block + 1) * size.steps)]
@@ -91,8 +91,9 @@ def measure(model: str, size: Size, data: Dataset, recipe: Recipe, advance: Call
         alone.append(middle - start)
         together.append(time.perf_counter() - middle)
         advance()
-    done = size.seeds * size.steps
-    return done / median(alone), done / median(together)
+    done = size.seeds * size.steps * size.blocks
+    times = median(slow / fast for slow, fast in zip(alone, together, strict=True))
+    return done / sum(alone), done / sum(together), times
 
 
 def make_stepper(model: str, preset: str, data: Dataset, recipe: Recipe, seeds: list[int]) -> Stepper:
@@ -120,11 +121,10 @@ def measure_memory(seeds: int = MEMORY_SEEDS) -> Table:
 
 
 def peak(seeds: int) -> None:
-    """Train full-size NDR seeds for two steps; print the seconds of the second and the peak memory in GiB."""
+    """Train full-size NDR seeds for a step on the longest examples; print its seconds and the peak memory in GiB."""
     data, recipe = generate("R", max_length=6), recipe_for("ndr")
     stepper = make_stepper("ndr", "released", data, recipe, list(range(seeds)))
     longest = Batches(data.tensors("train"), recipe, [0]).longest()
-    stepper.step(0, *longest)
     start = time.perf_counter()
-    stepper.step(1, *longest)
+    stepper.step(0, *longest)
     print(time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20)
