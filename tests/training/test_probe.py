@@ -5,8 +5,10 @@ from typing import Any
 import pytest
 import torch
 
+from ctlpp.kernels import fast
+from ctlpp.models.zoo import build
 from ctlpp.training.crowd import gather
-from ctlpp.training.probe import activations, memory_budget, seeds_at_a_time
+from ctlpp.training.probe import activations, memory_budget, seeds_at_a_time, try_kernels
 from ctlpp.training.recipe import Recipe
 from ctlpp.training.run import train
 from ctlpp.training.step import Optimizer, Stepper
@@ -75,3 +77,18 @@ def test_out_of_memory_with_one_seed_is_one_line(tiny: Any) -> None:
     stepper = Full(crowd, RECIPE, Optimizer.of(crowd), 3)
     with pytest.raises(ValueError, match=r"^out of memory on cpu even with one seed at a time: use a smaller batch$"):
         stepper.step(0, TOKENS, TARGETS)
+
+
+def test_kernels_that_fail_on_a_machine_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> torch.Tensor:
+        raise RuntimeError("out of resource: shared memory\nmore")
+
+    crowd = gather(lambda v, c: build("rnn", v, c, "quick"), 41, 8, [0, 1])
+    monkeypatch.setattr(fast, "available", lambda device: True)
+    monkeypatch.setattr(fast, "find", lambda *_: fails)
+    tokens, targets = torch.zeros(4, 5, dtype=torch.int64), torch.zeros(4, dtype=torch.int64)
+    assert try_kernels(crowd, Recipe(batch=4), tokens, targets, bf16=True) == "out of resource: shared memory"
+    assert not crowd.kernels
+    stepper = Stepper(crowd, Recipe(batch=4), Optimizer.of(crowd), 2, bf16=True)
+    stepper.step(0, tokens, targets)  # the reference steps in
+    assert bool(stepper.losses.isfinite().all())

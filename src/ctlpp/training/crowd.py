@@ -56,6 +56,7 @@ class Crowd:
     weights: Tensor  # (S, P)
     extras: dict[str, Tensor]  # what belongs to a seed but is not trained: (S, …) by name
     vectorised: bool = True  # False: the module runs for one seed at a time
+    kernels: bool = True  # False: the fast paths of `ctlpp.kernels` are left alone
 
     @property
     def n_parameters(self) -> int:

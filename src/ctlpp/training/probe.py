@@ -6,6 +6,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from ctlpp.kernels import fast
 from ctlpp.training.crowd import Crowd, one_line
 from ctlpp.training.recipe import Recipe
 from ctlpp.training.step import Optimizer, Stepper
@@ -53,10 +54,26 @@ def _reason_against_vectorising(crowd: Crowd, recipe: Recipe, tokens: Tensor, ta
     return ""
 
 
+def try_kernels(crowd: Crowd, recipe: Recipe, tokens: Tensor, targets: Tensor, bf16: bool) -> str:
+    """Try the fast path of a step, if there is one; where it fails it is left alone, and the reason is given."""
+    if not fast.available(crowd.device.type):
+        return ""
+    one = _trial(crowd, slice(0, 1), recipe, bf16)
+    try:
+        one.step(0, *_batch_of(slice(0, 1), tokens, targets))
+    except torch.OutOfMemoryError:
+        raise
+    except Exception as error:  # a compiler or a card that we have not met
+        crowd.kernels = False
+        return one_line(error)
+    return ""
+
+
 def _trial(crowd: Crowd, group: slice, recipe: Recipe, bf16: bool) -> Stepper:
     """A throw-away copy of some seeds, ready to train."""
     extras = {name: extra[group].clone() for name, extra in crowd.extras.items()}
     copy = Crowd(deepcopy(crowd.module).train(), crowd.seeds[group], crowd.places, crowd.weights[group].clone(), extras)
+    copy.kernels = crowd.kernels
     return Stepper(copy, recipe, Optimizer.of(copy), len(copy.seeds), bf16)
 
 

@@ -97,7 +97,6 @@ class Stepper:
         self.dials = Dials.on(device)
         self.losses, self.norms = torch.zeros(2, len(seeds), device=device).unbind()
         self._loss = Loss(self.crowd.module)
-        self._kernels = fast.available(device.type)
         self._replays = Replays() if device.type == "cuda" else None
         self.regroup(self.group)
 
@@ -170,6 +169,11 @@ class Stepper:
         for at, part in zip(self.crowd.places.values(), parts, strict=True):
             gradient[:, at.start : at.end] = part.reshape(len(keys), -1)
         return losses.detach().float(), gradient
+
+    @property
+    def _kernels(self) -> bool:
+        """Whether the fast paths may be taken."""
+        return self.crowd.kernels and fast.available(self.crowd.device.type)
 
     def _quick(self, columns: int) -> fast.Gradient | None:
         """The fast path for this crowd, if there is one."""
