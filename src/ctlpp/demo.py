@@ -27,6 +27,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from ctlpp.report.published import PUBLISHED
+
 DATA: dict[str, Any] = {
     "symbols": 4,
     "functions": 8,
@@ -39,14 +41,6 @@ DATA: dict[str, Any] = {
 VARIANTS = ("A", "R")
 THREE = ("ndr", "transformer", "lstm")  # the longest first
 SEEDS = 8
-PUBLISHED = {  # mean accuracy over 25 seeds at full size: IID, OOD
-    ("lstm", "A"): (1.00, 0.95),
-    ("lstm", "R"): (1.00, 1.00),
-    ("transformer", "A"): (1.00, 0.21),
-    ("transformer", "R"): (1.00, 0.75),
-    ("ndr", "A"): (1.00, 0.34),
-    ("ndr", "R"): (1.00, 0.75),
-}
 _queue: Any = None  # in a worker: where it reports to
 
 
@@ -111,7 +105,16 @@ def work(model: str, variant: str, out: Path, seeds: int, steps: int | None) -> 
         resume=True,
         observers=[Reporter(f"{model}-{variant}")],
     )
+    look_inside(out / "runs" / f"{model}-{variant}")
     return {split: [row[split] for row in run.table()] for split in ("iid", "ood")}
+
+
+def look_inside(run: Path) -> None:
+    """Analyse a run, unless that is done."""
+    from ctlpp.figures.whole_run import analyze_run
+
+    if not (run / "analysis" / "analysis.json").is_file():
+        analyze_run(run, device="cpu", formats=["png"], force=True)
 
 
 def make_data(out: Path, console: Console) -> None:
@@ -192,13 +195,14 @@ def summary(runs: Sequence[Standing]) -> Table:
     rows = table("Accuracy, mean ± standard deviation over seeds", "variant", "model", *columns, left=2)
     for run in sorted(runs, key=lambda run: (run.variant, THREE.index(run.model)), reverse=True):
         iid, ood = (run.accuracy[split] for split in ("iid", "ood"))
-        published = [f"{number:.2f}" for number in PUBLISHED[run.model, run.variant]]
-        rows.add_row(run.variant, run.model, spread(iid), spread(ood), solved(ood), *published)
+        published = PUBLISHED[run.model, run.variant]
+        means = [f"{mean:.2f}" for mean, _ in (published.iid, published.ood)]
+        rows.add_row(run.variant, run.model, spread(iid), spread(ood), solved(ood), *means)
     return rows
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Data, training, table."""
+    """Data, training, analysis, table, page."""
     parser = argparse.ArgumentParser(
         prog="python -m ctlpp.demo", description="The paper's phenomenon in a few minutes."
     )
@@ -219,6 +223,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     from ctlpp.cli.tables import print_table
 
     print_table(summary(runs), f"{given.seeds} seeds each; runs in {given.out / 'runs'}; {monotonic() - start:.0f} s")
+    write_page(given.out, console)
+
+
+def write_page(out: Path, console: Console) -> None:
+    """One page about all runs."""
+    from ctlpp.report.writing import write_report
+
+    page = (out / "report.html").resolve()
+    write_report([out / "runs"], page, force=True)
+    console.print(
+        f"Look inside every seed, beside one that succeeds: open {page} in a browser", highlight=False, soft_wrap=True
+    )
 
 
 if __name__ == "__main__":

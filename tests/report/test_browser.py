@@ -6,14 +6,15 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.report.conftest import make_run, make_task, write_analysis, write_history
 
 from ctlpp.report.writing import write_report
-from tests.report.conftest import make_run, make_task, write_analysis, write_history
 
 HOSTILE = "<img src=x onerror=\"document.title='owned'\">"
 READY = 2000  # milliseconds
@@ -195,11 +196,12 @@ def test_the_keyboard_is_enough(opened: Open, report: Path) -> None:
 def test_every_control_has_a_name(opened: Open, report: Path) -> None:
     page = opened(report).page
     nameless = """[...document.querySelectorAll("button, select, input, canvas[tabindex], [role=img], [role=region]")]
-        .filter((one) => !(one.ariaLabel || one.textContent.trim() || one.labels?.length)).map((one) => one.outerHTML)"""
+        .filter((one) => !(one.ariaLabel || one.textContent.trim() || one.labels?.length))
+        .map((one) => one.outerHTML)"""
     assert page.evaluate(nameless) == []
     assert page.evaluate("document.querySelectorAll('table:not([role])').length") > 0
     levels = page.evaluate("[...document.querySelectorAll('h1, h2, h3, h4')].map((one) => Number(one.tagName[1]))")
-    assert all(after - before <= 1 for before, after in zip(levels, levels[1:], strict=False))
+    assert all(after - before <= 1 for before, after in pairwise(levels))
 
 
 def test_hostile_names_stay_text(opened: Open, report: Path) -> None:

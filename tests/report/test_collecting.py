@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.report.conftest import make_run
 
 from ctlpp.report.collecting import Record, collect
-from tests.report.conftest import make_run
 
 
 def only(folder: Path) -> Record:

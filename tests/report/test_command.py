@@ -5,9 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.report.conftest import make_run
 
 from ctlpp.cli.main import main
-from tests.report.conftest import make_run
 
 Command = Callable[..., tuple[int, str, str]]
 

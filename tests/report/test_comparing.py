@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.report.conftest import config_of, make_run, make_task
 
 from ctlpp.models.zoo import MODELS
 from ctlpp.report.collecting import Record, Seed, collect
 from ctlpp.report.comparing import grids, mismatches, results, settings
 from ctlpp.report.published import PUBLISHED
 from ctlpp.training.recipe import recipe_for
-from tests.report.conftest import config_of, make_run, make_task
 
 
 def full_size(model: str, variant: str, preset: str = "released", **recipe: Any) -> dict[str, Any]:

@@ -8,11 +8,11 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.report.conftest import make_run
 
 from ctlpp.report.collecting import read_record
 from ctlpp.report.packing import FINEST, MISSING, Package, coarsen, quantise, unpack
 from ctlpp.report.page import LEVELS, pack, squeeze
-from tests.report.conftest import make_run
 
 values = st.lists(st.floats(-1, 1) | st.just(float("nan")), min_size=1, max_size=50)
 

@@ -5,9 +5,10 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
+from tests.report.conftest import make_run
+
 from ctlpp.report.collecting import collect
 from ctlpp.report.page import embedded, make_page
-from tests.report.conftest import make_run
 
 HOSTILE = "</script><img src=x onerror=alert(1)><!--<script>"
 

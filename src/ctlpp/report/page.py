@@ -71,7 +71,7 @@ def squeeze(packages: Sequence[Package], room: int) -> tuple[int, list[str]]:
     for levels in LEVELS:
         last = levels == LEVELS[-1]
         guess = sum(len(package.text(levels)) for package in some) * len(packages) / len(some)
-        if guess > 1.2 * room and not last:
+        if guess > 1.03 * room and not last:
             continue
         texts = [package.text(levels) for package in packages]
         if sum(map(len, texts)) <= room or last:
