@@ -4,7 +4,10 @@ import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from tests.report.conftest import make_run
 
 from ctlpp.report.collecting import collect
@@ -50,6 +53,30 @@ def test_hostile_text_adds_no_element(tmp_path: Path) -> None:
     pages = [make_page(collect([folder.parent])) for folder in (plain, hostile)]
     kinds = [[tag for tag, _ in Elements(page).found] for page in pages]
     assert kinds[0] == kinds[1]
+
+
+leaves = st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(["", HOSTILE, "R", "7", "\ud800"])
+anything = st.recursive(leaves, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=6)
+FILES = ("config.json", "result.json", "analysis/analysis.json")
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data(), file=st.sampled_from(FILES))
+def test_whatever_a_file_says_there_is_a_page(tmp_path: Path, data: st.DataObject, file: str) -> None:
+    with TemporaryDirectory(dir=tmp_path) as place:
+        path = make_run(Path(place) / "run", (0.5, 0.5)) / file
+        content = json.loads(path.read_text())
+        at, keys = content, data.draw(st.permutations(list(content)))
+        if isinstance(content[keys[0]], dict) and content[keys[0]] and data.draw(st.booleans()):
+            at, keys = content[keys[0]], list(content[keys[0]])  # one level deeper
+        at[keys[0]] = data.draw(anything)
+        path.write_text(json.dumps(content))
+        try:
+            records = collect([Path(place)])
+        except ValueError as error:
+            assert str(error).startswith("no runs in or under")  # noqa: PT017
+        else:
+            assert make_page(records).startswith("<!doctype html>")
 
 
 def test_the_same_runs_give_the_same_page(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ function forest(values, summary, published) {
 
 // lines: [{ points: [[x, y]…], kind, title }]; x from 0 to `last`, y within [low, high]
 function curves({ lines, last, low = 0, high = 1, ticks, label }) {
-  const [width, height, left, bottom] = [340, 200, 34, 24];
+  const [width, height, left, bottom] = [280, 180, 36, 24];
   const x = (step) => left + (width - left - 12) * (last ? step / last : 0.5);
   const y = (value) => 8 + (height - 8 - bottom) * (1 - (value - low) / (high - low || 1));
   const chart = svg("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });

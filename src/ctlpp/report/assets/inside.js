@@ -38,6 +38,14 @@ class View {
     return value === 255 ? null : value / 254;
   }
   members(group) { return this.byGroup.filter((at) => this.groupOf[at] === group); }
+  // The symbol with which new pairs fail most often.
+  hardest() {
+    if (!this.arrays.right || !this.arrays.kind) return 0;
+    const every = [...Array(this.F).keys()];
+    const share = (symbol) => average(every.flatMap((a) => every.filter((b) => this.kind(symbol, a, b) === 2).map((b) => this.right(symbol, a, b)))) ?? 1;
+    const shares = [...Array(this.n).keys()].map(share);
+    return shares.indexOf(Math.min(...shares));
+  }
   symbolsIn(scope) { return scope === "all" ? [...Array(this.n).keys()] : [Math.min(chosen.symbol, this.n - 1)]; }
 }
 

@@ -29,8 +29,9 @@ async function chooseRun(run, jump = false) {
   chosen.run = run;
   const seeds = await seedsOf(run);
   chosen.seed = ranked(run).find((seed) => seeds.includes(seed)) ?? seeds[0] ?? null;
+  chosen.symbol = (await viewOf(run, chosen.seed))?.hardest() ?? 0;
   [chosen.otherRun, chosen.otherSeed] = reference(run);
-  if (chosen.otherSeed === null) chosen.otherSeed = seeds[0] ?? null;
+  if (!(await seedsOf(chosen.otherRun)).includes(chosen.otherSeed)) chosen.otherSeed = await bestOf(chosen.otherRun);
   listRuns();
   await draw();
   if (jump) byId("inside").scrollIntoView();
@@ -40,6 +41,12 @@ async function chooseRun(run, jump = false) {
 async function seedsOf(run) {
   const { facts } = await packageOf(run);
   return facts.inside?.seeds ?? facts.curves?.seeds ?? data.runs[run].seeds.map((seed) => seed[0]);
+}
+
+// The most accurate seed among those that can be shown.
+async function bestOf(run) {
+  const seeds = await seedsOf(run);
+  return ranked(run).filter((seed) => seeds.includes(seed)).at(-1) ?? seeds[0] ?? null;
 }
 
 async function viewOf(run, seed) {
@@ -80,7 +87,7 @@ async function showChoice(view) {
     controls.push(choose("choose-symbol", "Symbol", view.facts.symbols.map((name, at) => [at, name]), chosen.symbol, set("symbol")),
       choose("choose-other-run", "Beside it: run", analysed, chosen.otherRun, async (value) => {
         chosen.otherRun = Number(value);
-        chosen.otherSeed = ranked(chosen.otherRun).at(-1) ?? (await seedsOf(chosen.otherRun))[0];
+        chosen.otherSeed = await bestOf(chosen.otherRun);
         return draw();
       }),
       choose("choose-other-seed", "Beside it: seed", (await seedsOf(chosen.otherRun)).map(seedLabel(chosen.otherRun)), chosen.otherSeed, set("otherSeed")));

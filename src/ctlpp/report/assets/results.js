@@ -22,7 +22,7 @@ function showResults() {
   if (data.results.length) showLengths();
 }
 
-const RESULT_HEADS = ["Model", "Variant", "Setting", "Seeds", "IID", "OOD", "0 – OOD – 1", "95 % of mean", "Solved", "Published IID", "Published OOD", "Difference, OOD"];
+const RESULT_HEADS = ["Model and variant", "Setting", "Seeds", "OOD", "0 – OOD – 1", "95 % of mean", "Solved", "Published OOD", "Difference, OOD"];
 
 function legend(published) {
   const dots = svg("svg", { width: 34, height: 12, "aria-hidden": "true" }, svg("circle", { class: "dot", cx: 6, cy: 6, r: 2.6 }), svg("circle", { class: "dot", cx: 15, cy: 6, r: 2.6 }), svg("circle", { class: "dot", cx: 24, cy: 6, r: 2.6 }));
@@ -33,8 +33,8 @@ function legend(published) {
 }
 
 function resultTable(entries, published) {
-  const heads = RESULT_HEADS.slice(0, published ? undefined : 9);
-  const numeric = (head) => !["Model", "Variant", "Setting", "0 – OOD – 1"].includes(head);
+  const heads = RESULT_HEADS.slice(0, published ? undefined : 7);
+  const numeric = (head) => !["Model and variant", "Setting", "0 – OOD – 1"].includes(head);
   return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": published ? "Results beside the published numbers" : "Results of other settings" },
     el("table", { class: "list cards", role: "table" },
       el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, heads.map((head) => el("th", { scope: "col", role: "columnheader", class: numeric(head) ? "number" : "" }, head)))),
@@ -47,12 +47,10 @@ function resultRow(entry, published) {
   const cell = (...content) => el("td", { class: "number" }, ...content);
   const sub = (text) => text && el("span", { class: "sub" }, text);
   const row = [
-    el("th", { scope: "row", role: "rowheader", class: run.own ? "break" : "nowrap" }, titleOf(run.model), run.own && sub("not in the zoo")),
-    el("td", {}, run.variant || "own data"),
-    el("td", { class: "setting" }, `protocol ${run.protocol || "unknown"}, preset ${run.preset || "unknown"}`, sub(entry.note), entry.reasons.length > 0 && sub(`not comparable: ${entry.reasons.join(", ")}`), el("span", { class: "sub break" }, runsBehind(entry))),
+    el("th", { scope: "row", role: "rowheader", class: run.own ? "break" : "nowrap" }, `${titleOf(run.model)} on ${run.variant || "own data"}`, run.own && sub("not in the zoo")),
+    el("td", { class: published ? "" : "setting" }, `protocol ${run.protocol || "unknown"}, preset ${run.preset || "unknown"}`, sub(entry.note), entry.reasons.length > 0 && sub(`not comparable: ${entry.reasons.join(", ")}`), el("span", { class: "sub break" }, runsBehind(entry))),
     cell(thousands(ood.seeds), sub(ood.diverged ? `+ ${ood.diverged} diverged` : "")),
-    cell(spread(iid.mean, iid.std)),
-    cell(el("b", {}, spread(ood.mean, ood.std))),
+    cell(el("b", {}, spread(ood.mean, ood.std)), sub(`IID ${spread(iid.mean, iid.std)}`)),
     el("td", {}, forest(entry.values.ood, ood, published ? entry.published.ood : null)),
     cell(range(ood.interval), sub(`median ${fixed(ood.median)}`)),
     cell(`${ood.solved} of ${ood.seeds + ood.diverged}`, sub(range(ood.solved_share, percent))),
@@ -60,7 +58,7 @@ function resultRow(entry, published) {
   if (published) {
     const [gap, interval] = entry.published.difference.ood ?? [null, null];
     const theirs = entry.published;
-    row.push(cell(spread(...theirs.iid)), cell(spread(...theirs.ood), sub(theirs.solved === null ? "" : `${theirs.solved} of ${theirs.seeds} solved`)),
+    row.push(cell(spread(...theirs.ood), sub(theirs.solved === null ? "" : `${theirs.solved} of ${theirs.seeds} solved`), sub(`IID ${spread(...theirs.iid)}`)),
       cell(signed(gap), sub(interval ? `${signed(interval[0])} … ${signed(interval[1])}` : "one seed: no interval")));
   }
   row.forEach((one, at) => { if (at) { one.dataset.label = RESULT_HEADS[at]; one.setAttribute("role", "cell"); } });

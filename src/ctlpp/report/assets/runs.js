@@ -4,10 +4,9 @@ const STATES = { finished: "finished", unfinished: "unfinished", damaged: "damag
 const COLUMNS = [
   { name: "Run", key: (run) => run.name, cell: (run, at) => el("button", { type: "button", class: "link", on: { click: () => chooseRun(at, true) } }, run.name) },
   { name: "State", key: (run) => run.state, cell: stateCell },
-  { name: "Model", key: (run) => titleOf(run.model), cell: (run) => [el("span", { class: "nowrap" }, titleOf(run.model)), run.own && el("span", { class: "sub" }, "not in the zoo")] },
+  { name: "Model", key: (run) => (run.model ? titleOf(run.model) : ""), cell: (run) => [el("span", { class: "nowrap" }, run.model ? titleOf(run.model) : none), run.own && run.model && el("span", { class: "sub" }, "not in the zoo")] },
   { name: "Variant", key: (run) => run.variant, cell: (run) => run.variant || none },
-  { name: "Protocol", key: (run) => run.protocol, cell: (run) => run.protocol || none },
-  { name: "Preset", key: (run) => run.preset, cell: (run) => run.preset || none },
+  { name: "Protocol, preset", key: (run) => `${run.protocol} ${run.preset}`.trim(), cell: (run) => [run.protocol, run.preset].filter(Boolean).join(", ") || none },
   { name: "Task", key: (run) => run.size, cell: (run) => run.size.split(", ").map((part) => el("span", { class: "nowrap line" }, part || none)) },
   { name: "Steps", numeric: true, key: (run) => run.step, cell: (run) => thousands(run.step) },
   { name: "Seeds", numeric: true, key: (run) => run.seeds.length, cell: (run) => run.seeds.length || none },
@@ -22,7 +21,7 @@ const table = { sort: null, down: false, text: "", model: "", variant: "", state
 function stateCell(run) {
   const good = run.state === "finished" && !run.diverged;
   const words = run.state === "finished" && run.diverged ? `${run.diverged} of ${run.seeds.length} diverged` : STATES[run.state];
-  return [el("span", { class: good ? "tag good" : "tag bad" }, words), run.reason && el("span", { class: "sub break" }, run.reason)];
+  return [el("span", { class: good ? "tag good" : "tag bad" }, words), run.reason && el("span", { class: "sub reason" }, run.reason)];
 }
 
 function showRuns() {
