@@ -112,16 +112,16 @@ _released = {
 _LSTM_ON_S = replace(_recurrent, batch=128, lr=1e-3, optimizer="adam")  # as in the released sweep
 
 _quick = replace(
-    OWN, batch=32, lr=5e-3, warmup=100, schedule="cosine", length_mix="even", eval_every=100, checkpoint_every=500
+    OWN, batch=32, lr=5e-3, warmup=100, schedule="cosine", length_mix="even", eval_every=200, checkpoint_every=1000
 )
 _quick_recurrent = replace(_quick, steps=1000)
-_quick_transformer = replace(_quick, steps=2000, lr=2e-3, weight_decay=1.0)
+_quick_transformer = replace(_quick, steps=1000, lr=2e-3, weight_decay=1.0)
 
 RECIPES: dict[str, dict[str, Recipe]] = {
     "released": _released,
     "paper": _released,  # the two differ in the models' sizes, and in the Bi-LSTM on S
     "quick": {
-        "ndr": replace(_quick, steps=1500),
+        "ndr": replace(_quick, steps=2000),
         "transformer": _quick_transformer,
         "transformer_untied": _quick_transformer,
         "lstm": _quick_recurrent,
