@@ -241,8 +241,9 @@ def test_it_fits_any_width(opened: Open, report: Path, width: int) -> None:
 
 
 def test_it_prints_in_full(opened: Open, report: Path) -> None:
-    page = opened(report, color_scheme="dark").page
+    page = opened(report, width=1030, color_scheme="dark").page  # A4 across, without its margins
     page.emulate_media(media="print")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert not page.locator("nav").is_visible()
     assert page.pdf().startswith(b"%PDF")

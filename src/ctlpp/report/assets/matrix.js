@@ -32,7 +32,7 @@ function matrix({ label, names, groups, cells, tell, frames = [], rows = "", col
   });
   watchSize.observe(canvas);
   canvas.redraw = draw;
-  return el("div", { class: "matrix" }, canvas, output);
+  return el("div", { class: "matrix", css: { "max-width": `${Math.min(460, 120 + 30 * size)}px` } }, canvas, output);
 }
 
 const watchSize = new ResizeObserver((entries) => { for (const { target } of entries) target.redraw?.(); });

@@ -4,7 +4,7 @@ const STATES = { finished: "finished", unfinished: "unfinished", damaged: "damag
 const COLUMNS = [
   { name: "Run", key: (run) => run.name, cell: (run, at) => el("button", { type: "button", class: "link", on: { click: () => chooseRun(at, true) } }, run.name) },
   { name: "State", key: (run) => run.state, cell: stateCell },
-  { name: "Model", key: (run) => (run.model ? titleOf(run.model) : ""), cell: (run) => [el("span", { class: "nowrap" }, run.model ? titleOf(run.model) : none), run.own && run.model && el("span", { class: "sub" }, "not in the zoo")] },
+  { name: "Model", key: (run) => (run.model ? titleOf(run.model) : ""), cell: (run) => [el("span", { class: run.own ? "reason line" : "nowrap" }, run.model ? titleOf(run.model) : none), run.own && run.model && el("span", { class: "sub" }, "not in the zoo")] },
   { name: "Variant", key: (run) => run.variant, cell: (run) => run.variant || none },
   { name: "Protocol, preset", key: (run) => `${run.protocol} ${run.preset}`.trim(), cell: (run) => [run.protocol, run.preset].filter(Boolean).join(", ") || none },
   { name: "Task", key: (run) => run.size, cell: (run) => run.size.split(", ").map((part) => el("span", { class: "nowrap line" }, part || none)) },
