@@ -9,7 +9,7 @@ import ctlpp
 
 NAMES = {
     *("Dataset", "Graph", "Language", "Plan", "Restriction", "Task", "check", "generate", "load"),
-    *("Recipe", "Run", "accuracy", "load_run", "recipe_for", "train"),
+    *("Recipe", "Run", "accuracy", "analyze", "load_run", "recipe_for", "train"),
     "__version__",
 }
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from ctlpp.analysis.study import analyze
     from ctlpp.benchmark.dataset import Dataset, generate
     from ctlpp.benchmark.graph import Graph, Restriction
     from ctlpp.benchmark.language import Language
@@ -38,6 +39,7 @@ _HOMES = {
     "Run": "training.result",
     "Task": "benchmark.task",
     "accuracy": "training.accuracy",
+    "analyze": "analysis.study",
     "check": "storage.checking",
     "generate": "benchmark.dataset",
     "load": "storage.reading",
@@ -57,6 +59,7 @@ __all__ = [
     "Task",
     "__version__",
     "accuracy",
+    "analyze",
     "check",
     "generate",
     "load",

@@ -213,10 +213,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     console, start = Console(), monotonic()
     if given.fresh:
-        shutil.rmtree(given.out, ignore_errors=True)
+        for part in ("data", "runs"):
+            shutil.rmtree(given.out / part, ignore_errors=True)
     try:
         make_data(given.out, console)
         runs = train_all(given.out, console, given.seeds, given.steps)
+    except ValueError as error:
+        print(f"ctlpp demo: {error}", file=sys.stderr)
+        sys.exit(2)
     except KeyboardInterrupt:
         print("interrupted: the same command goes on where it stopped", file=sys.stderr)
         sys.exit(130)

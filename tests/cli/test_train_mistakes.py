@@ -14,7 +14,22 @@ import torch
 Command = Callable[..., Any]
 Refused = Callable[..., str]
 DATA = ("--symbols", "4", "--functions", "8", "--max-length", "3", "--train", "200", "--iid", "20", "--ood", "30")
-QUICK = ("--preset", "quick", "--batch", "16", "--steps", "4", "--device", "cpu", "--seeds", "2", "--out", "run")
+QUICK = (
+    "--preset",
+    "quick",
+    "--lr",
+    "0.001",
+    "--batch",
+    "16",
+    "--steps",
+    "4",
+    "--device",
+    "cpu",
+    "--seeds",
+    "2",
+    "--out",
+    "run",
+)
 ZOO = "lstm, transformer, ndr, lstm_uni, gru, rnn, transformer_untied"
 
 

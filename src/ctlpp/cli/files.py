@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -18,4 +19,5 @@ def write_file(path: Path, text: str, *, force: bool) -> None:
     except OSError as error:
         raise ValueError(f"cannot write {path}: {error.strerror}; choose another place or make room") from error
     finally:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):  # such as a parent that is a file: then there is nothing to remove
+            part.unlink()
