@@ -20,7 +20,6 @@ Example: two functions in one group, examples of two functions, on two symbols
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -61,7 +60,7 @@ class Language:
         self.next_node = np.tile((group_of * self.n_symbols + table.T).reshape(-1), len(self.nodes))
         self.ends = np.array([(group, OUT) in graph.edges for group in self.nodes])  # (groups + 1,)
         self._ways = [np.repeat(self.ends, self.n_symbols).astype(object)]
-        self._step = cache(self._step_table)
+        self._steps: dict[int, Step] = {}
 
     def _allowed(self, graph: Graph, names: Sequence[str]) -> NDArray[np.bool_]:
         """`[g, f, s]`: may f follow group g on symbol s?"""
@@ -150,8 +149,11 @@ class Language:
         ways = self.ways(length)[: self.n_symbols]
         return np.asarray(_before(ways).astype(np.int64 if ways.sum() <= LARGEST else object))
 
-    def _step_table(self, left: int) -> Step:
-        return Step(self.behind(left), self.n_functions)
+    def _step(self, left: int) -> Step:
+        """The choice of a function with `left` to go, this one included."""
+        if left not in self._steps:
+            self._steps[left] = Step(self.behind(left), self.n_functions)
+        return self._steps[left]
 
     def empty(self, length: int, n: int = 0) -> Examples:
         """Room for n examples."""
