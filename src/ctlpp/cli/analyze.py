@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -59,6 +60,7 @@ def analyze(
             unfinished=unfinished,
             force=force,
             device=device,
+            workers=min(os.cpu_count() or 1, 4),
             computing=computing,
             drawing=drawing,
         )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -19,6 +21,7 @@ from ctlpp.figures.style import FORMATS, save, style
 from ctlpp.models.own import Factory
 
 Progress = Callable[[int], Callable[[int], None]]  # told a total, gives what to call with steps done
+MANY = 20  # figures: fewer are drawn before a second process has begun
 Drawing = tuple[str, Callable[[], Figure]]  # file name without its ending
 
 
@@ -33,10 +36,14 @@ def analyze_run(
     device: str = "auto",
     factory: Factory | None = None,
     formats: Sequence[str] = FORMATS,
+    workers: int = 1,
     computing: Progress = lambda total: lambda done: None,
     drawing: Progress = lambda total: lambda done: None,
 ) -> Study:
-    """Analyse a run folder and write numbers and figures to `out`, by default its folder `analysis`."""
+    """Analyse a run folder and write numbers and figures to `out`, by default its folder `analysis`.
+
+    workers: processes that draw; more than one only from a program that may be imported again, as `ctlpp` itself.
+    """
     folder = Path(folder)
     target = folder / "analysis" if out is None else Path(out)
     check_target(target, force=force)
@@ -45,21 +52,36 @@ def analyze_run(
     )
     with fresh_folder(target, force=force) as place:
         write_numbers(study, place)
-        draw_all(study, place / "figures", formats, drawing)
+        draw_all(study, place / "figures", formats, drawing, workers)
     return study
 
 
 def draw_all(
-    study: Study, place: Path, formats: Sequence[str] = FORMATS, start: Progress = lambda total: lambda done: None
+    study: Study,
+    place: Path,
+    formats: Sequence[str] = FORMATS,
+    start: Progress = lambda total: lambda done: None,
+    workers: int = 1,
 ) -> None:
     """Draw every figure that this study allows into a folder."""
     place.mkdir(parents=True, exist_ok=True)
-    every = list(drawings(study))
+    every = [(place / name, draw, formats) for name, draw in drawings(study)]
     advance = start(len(every))
-    with style():
-        for name, draw in every:
-            save(draw(), place / name, formats)
+    if workers == 1 or len(every) < MANY:
+        for task in every:
+            draw_one(task)
             advance(1)
+        return
+    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
+        for _ in pool.map(draw_one, every):
+            advance(1)
+
+
+def draw_one(task: tuple[Path, Callable[[], Figure], Sequence[str]]) -> None:
+    """One figure in all its formats."""
+    stem, draw, formats = task
+    with style():
+        save(draw(), stem, formats)
 
 
 def drawings(study: Study) -> Iterator[Drawing]:
