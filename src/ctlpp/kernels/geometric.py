@@ -1,186 +1,30 @@
-"""Geometric attention over at most 16 columns, one program a head and a few examples: nothing but q, k, v is read.
+"""Geometric attention, forward and backward: `pairs` has the products; here is the rest, a thread for a row.
 
 A row of `x` holds q, k, v (H · K numbers each) and the direction preferences (H to the right, H to the left), all
-without their biases `b`. With match m_ij = scale · q_i · dropout(k_j) + preference and P = σ(m):
+without their biases `b`. With match m_ij = scale · q_i · dropout(k_j) + stretch · preference + shift and P = σ(m):
 A_ij = P_ij · ∏_{n nearer to i than j} (1 − P_in). Of two columns at the same distance the right one is nearer.
+
+In a buffer of pairs (see `pairs`) the column at distance d to the right of i is in place d, to the left in place T − d.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
+import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from ctlpp.kernels.dropout import Dropout, keep_tile
+from ctlpp.kernels import pairs
+from ctlpp.kernels.dropout import Dropout
 from ctlpp.kernels.products import blocks
 
-TILE = 16  # columns in a tile: of as many whole examples as fit
-WARPS = 1
-TILES = 4  # that a program of the backward works on
+BLOCK = 128  # rows of a program
+WARPS = 4
 
 
-@triton.jit
-def _load(x_ptr, b_ptr, start, row, column, inside, WIDTH: tl.constexpr):
-    """A (columns, head width) piece of the rows with its bias, rounded as the products need it."""
-    piece = tl.load(x_ptr + row[:, None] * WIDTH + start + column[None, :], mask=inside[:, None], other=0.0)
-    return (piece.to(tl.float32) + tl.load(b_ptr + start + column)[None, :]).to(x_ptr.dtype.element_ty)
-
-
-@triton.jit
-def _prefer(x_ptr, b_ptr, start, row, inside, WIDTH: tl.constexpr):
-    """The output of the direction map for one head and one side, (columns,)."""
-    value = tl.load(x_ptr + row * WIDTH + start, mask=inside, other=0.0).to(tl.float32)
-    return value + tl.load(b_ptr + start)
-
-
-@triton.jit
-def _mirrored(sums, i, j, TP: tl.constexpr):
-    """For j the value at the column as far from i on the other side; running sums are 0 before the first column."""
-    mirror = 2 * i[:, None] - j[None, :]
-    there = tl.gather(sums, tl.minimum(tl.maximum(mirror, 0), TP - 1), axis=1)
-    return tl.where(mirror < 0, 0.0, there)
-
-
-@triton.jit
-def _attention(match, valid, i, j, TP: tl.constexpr):
-    """A (columns, columns). Nearer than j, or j itself, are the columns between j and its mirror image."""
-    miss = -(tl.maximum(match, 0.0) + tl.log(1 + tl.exp(-tl.abs(match))))  # log (1 − P)
-    miss = tl.where(valid, miss, 0.0)
-    sums = tl.cumsum(miss, axis=1)
-    mirrored = _mirrored(sums, i, j, TP)
-    total = tl.where(j[None, :] > i[:, None], sums - mirrored, mirrored - sums + miss)
-    return tl.where(valid, tl.exp(match + total), 0.0)
-
-
-@triton.jit
-def _hidden_by(G, i, j, TP: tl.constexpr):
-    """The sum of G over j itself and all columns farther away."""
-    sums = tl.cumsum(G, axis=1)
-    all_of_them = tl.sum(G, axis=1)[:, None]
-    mirrored = _mirrored(sums, i, j, TP)
-    return all_of_them + tl.where(j[None, :] > i[:, None], G - sums + mirrored, sums - mirrored)
-
-
-@triton.jit
-def geometric_forward(x_ptr, b_ptr, scale_ptr, stretch_ptr, shift_ptr, out_ptr, keys_ptr, position, N, x_step, b_step,
-            p_step, out_step, drop, factor, TILES: tl.constexpr, T: tl.constexpr, TP: tl.constexpr, H: tl.constexpr,
-            K: tl.constexpr, DROP: tl.constexpr):  # fmt: skip
-    """Grid (blocks of tiles, heads, seeds). `scale`, `stretch`, `shift`: the three learned scalars."""
-    WIDTH: tl.constexpr = 3 * H * K + 2 * H
-    head, seed = tl.program_id(1), tl.program_id(2).to(tl.int64)
-    PACK: tl.constexpr = TP // T  # examples in a tile
-    i, j, column = tl.arange(0, TP), tl.arange(0, TP), tl.arange(0, K)
-    together = (i[:, None] // T == j[None, :] // T) & (i[:, None] != j[None, :]) & (j[None, :] < PACK * T)
-    scale = tl.load(scale_ptr + seed * p_step)
-    stretch = tl.load(stretch_ptr + seed * p_step)
-    shift = tl.load(shift_ptr + seed * p_step)
-    key = tl.load(keys_ptr + seed)
-    x, b = x_ptr + seed * x_step, b_ptr + seed * b_step
-    for n in range(TILES):
-        first = (tl.program_id(0).to(tl.int64) * TILES + n) * (PACK * T)
-        if first < N:
-            row = first + i
-            inside = (i < PACK * T) & (row < N)
-            valid = together & inside[:, None]
-            q = _load(x, b, head * K, row, column, inside, WIDTH)
-            k = _load(x, b, H * K + head * K, row, column, inside, WIDTH)
-            v = _load(x, b, 2 * H * K + head * K, row, column, inside, WIDTH)
-            if DROP:
-                keep = keep_tile(key, position + row * (H * K // 4) + head * (K // 4), drop, TP, K)
-                k = tl.where(keep, k.to(tl.float32) * factor, 0.0).to(k.dtype)
-            right = _prefer(x, b, 3 * H * K + head, row, inside, WIDTH) * stretch + shift
-            left = _prefer(x, b, 3 * H * K + H + head, row, inside, WIDTH) * stretch + shift
-            content = tl.dot(q, tl.trans(k), input_precision="ieee")
-            match = tl.where(j[None, :] > i[:, None], right[:, None], left[:, None]) + content * scale
-            A = _attention(match, valid, i, j, TP)
-            read = tl.dot(A.to(v.dtype), v, input_precision="ieee")
-            to = out_ptr + seed * out_step + row[:, None] * (H * K) + head * K + column[None, :]
-            tl.store(to, read.to(out_ptr.dtype.element_ty), mask=inside[:, None])
-
-
-@triton.jit
-def geometric_backward(dread_ptr, x_ptr, b_ptr, scale_ptr, stretch_ptr, shift_ptr, part_ptr, scalars_ptr, keys_ptr,
-                       position, N, dread_step, x_step, b_step, p_step, part_step, scalars_step, drop, factor,
-                       TILES: tl.constexpr, T: tl.constexpr, TP: tl.constexpr, H: tl.constexpr, K: tl.constexpr,
-                       DROP: tl.constexpr):  # fmt: skip
-    """In x's place comes its gradient. Sums over rows go to `part` (for b) and `scalars` (scale, stretch, shift)."""
-    WIDTH: tl.constexpr = 3 * H * K + 2 * H
-    head, seed = tl.program_id(1), tl.program_id(2).to(tl.int64)
-    PACK: tl.constexpr = TP // T  # examples in a tile
-    i, j, column = tl.arange(0, TP), tl.arange(0, TP), tl.arange(0, K)
-    together = (i[:, None] // T == j[None, :] // T) & (i[:, None] != j[None, :]) & (j[None, :] < PACK * T)
-    on_right = j[None, :] > i[:, None]
-    scale = tl.load(scale_ptr + seed * p_step)
-    stretch = tl.load(stretch_ptr + seed * p_step)
-    shift = tl.load(shift_ptr + seed * p_step)
-    key = tl.load(keys_ptr + seed)
-    x, b = x_ptr + seed * x_step, b_ptr + seed * b_step
-    sum_q, sum_k, sum_v = tl.zeros((K,), tl.float32), tl.zeros((K,), tl.float32), tl.zeros((K,), tl.float32)
-    sum_right, sum_left, sum_scale, sum_stretch, sum_shift = 0.0, 0.0, 0.0, 0.0, 0.0
-    for n in range(TILES):
-        first = (tl.program_id(0).to(tl.int64) * TILES + n) * (PACK * T)
-        if first < N:
-            row = first + i
-            inside = (i < PACK * T) & (row < N)
-            valid = together & inside[:, None]
-            q = _load(x, b, head * K, row, column, inside, WIDTH)
-            k = _load(x, b, H * K + head * K, row, column, inside, WIDTH)
-            v = _load(x, b, 2 * H * K + head * K, row, column, inside, WIDTH)
-            keep = tl.full((TP, K), True, tl.int1)
-            if DROP:
-                keep = keep_tile(key, position + row * (H * K // 4) + head * (K // 4), drop, TP, K)
-                k = tl.where(keep, k.to(tl.float32) * factor, 0.0).to(k.dtype)
-            right = _prefer(x, b, 3 * H * K + head, row, inside, WIDTH)
-            left = _prefer(x, b, 3 * H * K + H + head, row, inside, WIDTH)
-            content = tl.dot(q, tl.trans(k), input_precision="ieee")
-            match = tl.where(on_right, right[:, None], left[:, None]) * stretch + shift + content * scale
-            A = _attention(match, valid, i, j, TP)
-
-            at = dread_ptr + seed * dread_step + row[:, None] * (H * K) + head * K + column[None, :]
-            dread = tl.load(at, mask=inside[:, None], other=0.0).to(v.dtype)
-            dA = tl.dot(dread, tl.trans(v), input_precision="ieee")
-            dv = tl.dot(tl.trans(A.to(v.dtype)), dread, input_precision="ieee")
-            G = dA * A  # of log A
-            dmatch = tl.where(valid, G - tl.sigmoid(match) * _hidden_by(G, i, j, TP), 0.0)
-            dcontent = (dmatch * scale).to(v.dtype)
-            dq = tl.dot(dcontent, k, input_precision="ieee")
-            dk = tl.dot(tl.trans(dcontent), q, input_precision="ieee")
-            dk = tl.where(keep, dk * factor, 0.0) if DROP else dk
-            dright = tl.sum(tl.where(on_right, dmatch, 0.0), axis=1)
-            dleft = tl.sum(tl.where(on_right, 0.0, dmatch), axis=1)
-
-            to = x + row[:, None] * WIDTH + head * K + column[None, :]
-            tl.store(to, dq.to(x_ptr.dtype.element_ty), mask=inside[:, None])
-            tl.store(to + H * K, dk.to(x_ptr.dtype.element_ty), mask=inside[:, None])
-            tl.store(to + 2 * H * K, dv.to(x_ptr.dtype.element_ty), mask=inside[:, None])
-            side = x + row * WIDTH + 3 * H * K + head
-            tl.store(side, (dright * stretch).to(x_ptr.dtype.element_ty), mask=inside)
-            tl.store(side + H, (dleft * stretch).to(x_ptr.dtype.element_ty), mask=inside)
-            sum_q += tl.sum(dq, axis=0)
-            sum_k += tl.sum(dk, axis=0)
-            sum_v += tl.sum(dv, axis=0)
-            sum_right += tl.sum(dright) * stretch
-            sum_left += tl.sum(dleft) * stretch
-            sum_scale += tl.sum(tl.where(valid, dmatch * content, 0.0))
-            sum_stretch += tl.sum(dright * right) + tl.sum(dleft * left)
-            sum_shift += tl.sum(dright) + tl.sum(dleft)
-    part = part_ptr + seed * part_step + tl.program_id(0) * WIDTH + head * K + column
-    tl.store(part, sum_q)
-    tl.store(part + H * K, sum_k)
-    tl.store(part + 2 * H * K, sum_v)
-    sides = part_ptr + seed * part_step + tl.program_id(0) * WIDTH + 3 * H * K + head
-    tl.store(sides, sum_right)
-    tl.store(sides + H, sum_left)
-    scalars = scalars_ptr + seed * scalars_step + (tl.program_id(0) * H + head) * 3
-    tl.store(scalars, sum_scale)
-    tl.store(scalars + 1, sum_stretch)
-    tl.store(scalars + 2, sum_shift)
-
-
-@dataclass(frozen=True)
-class Scalars:
+class Scalars(NamedTuple):
     """The learned scalars, (S,) each: of the content, of the direction preference, and the bias."""
 
     scale: Tensor
@@ -188,28 +32,153 @@ class Scalars:
     shift: Tensor
 
 
-def parts(B: int, T: int) -> int:
-    """How many partial sums a backward over B examples of T columns leaves."""
-    return blocks(B, TILE // T * TILES)
+class Room(NamedTuple):
+    """What a forward keeps for the backward."""
+
+    content: Tensor  # q · k of the kept elements, (S, B, H, T, T) float32
+    A: Tensor  # (S, B, H, T, T)
+    bits: Tensor  # which elements of the keys were kept, (S, N, words)
+
+    @staticmethod
+    def of(x: Tensor, B: int, *, heads: int, head_width: int) -> Room:
+        """Room for a batch of B examples whose rows are x: (S, B · T, …)."""
+        S, N = x.shape[:2]
+        content = x.new_empty(S, B, heads, N // B, N // B, dtype=torch.float32)
+        bits = x.new_empty(S, N, pairs.words(heads, head_width), dtype=torch.int32)
+        return Room(content, torch.empty_like(content, dtype=x.dtype), bits)
 
 
-def forward(x: Tensor, bias: Tensor, s: Scalars, read: Tensor, dropout: Dropout, *, T: int, heads: int) -> None:
+@triton.jit
+def _row(N, T: tl.constexpr, H: tl.constexpr, BLOCK: tl.constexpr):
+    """The rows of this program, their columns, and where their place 0 is in a buffer of pairs."""
+    row = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    i = row % T
+    return row, tl.where(row < N, i, -T), (row // T * H + tl.program_id(0)) * (T * T) + i
+
+
+@triton.jit
+def _prefer(x_ptr, b_ptr, row, start, N, WIDTH: tl.constexpr):
+    """The output of the direction map, (rows,)."""
+    value = tl.load(x_ptr + row.to(tl.int64) * WIDTH + start, mask=row < N, other=0.0)
+    return value.to(tl.float32) + tl.load(b_ptr + start)
+
+
+@triton.jit
+def _sigmoids(match):
+    """P and 1 − P, both to full relative precision."""
+    e = tl.exp2(tl.abs(match) * -1.4426950408889634)
+    large = 1.0 / (1.0 + e)
+    return tl.where(match > 0, large, e * large), tl.where(match > 0, e * large, large)
+
+
+@triton.jit
+def _look(content_ptr, seen, scale, preference):
+    """Content and match of a column, where one is seen; P = 0 elsewhere."""
+    content = tl.load(content_ptr, mask=seen, other=0.0)
+    return content, tl.where(seen, content * scale + preference, -1e30)
+
+
+@triton.jit
+def geometric_forward(content_ptr, x_ptr, b_ptr, scale_ptr, stretch_ptr, shift_ptr, A_ptr, N, pairs_step, x_step,
+                      b_step, p_step, A_step, factor, T: tl.constexpr, H: tl.constexpr, D: tl.constexpr,
+                      BLOCK: tl.constexpr):  # fmt: skip
+    """A from the content, nearest column first. Grid (heads, blocks of rows, seeds)."""
+    head, seed = tl.program_id(0), tl.program_id(2).to(tl.int64)
+    row, i, at = _row(N, T, H, BLOCK)
+    scale = tl.load(scale_ptr + seed * p_step) * factor
+    stretch, shift = tl.load(stretch_ptr + seed * p_step), tl.load(shift_ptr + seed * p_step)
+    x, b = x_ptr + seed * x_step, b_ptr + seed * b_step
+    right = _prefer(x, b, row, 3 * D + head, N, 3 * D + 2 * H) * stretch + shift
+    left = _prefer(x, b, row, 3 * D + H + head, N, 3 * D + 2 * H) * stretch + shift
+    content_at, A_at = content_ptr + seed * pairs_step + at, A_ptr + seed * A_step + at
+    free = tl.full((BLOCK,), 1.0, tl.float32)  # the part of the attention that no nearer column took
+    for d in tl.static_range(1, T):
+        for side in tl.static_range(2):
+            place = T - d if side else d
+            seen = i >= d if side else (i >= 0) & (i < T - d)
+            _, match = _look(content_at + place * T, seen, scale, left if side else right)
+            P, miss = _sigmoids(match)
+            tl.store(A_at + place * T, (free * P).to(A_ptr.dtype.element_ty), mask=seen)
+            free *= miss
+
+
+@triton.jit
+def geometric_backward(dA_ptr, content_ptr, x_ptr, b_ptr, scale_ptr, stretch_ptr, shift_ptr, A_ptr, sums_ptr, N,
+                       dA_step, pairs_step, x_step, b_step, p_step, A_step, sums_step, factor, T: tl.constexpr,
+                       H: tl.constexpr, D: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+    """In the place of A comes the gradient of q · k, in that of the preferences theirs; farthest column first.
+
+    Sums over rows go to `sums`: of dmatch · content, dmatch · preference, dmatch to the right and to the left.
+    """
+    head, seed = tl.program_id(0), tl.program_id(2).to(tl.int64)
+    row, i, at = _row(N, T, H, BLOCK)
+    scale = tl.load(scale_ptr + seed * p_step) * factor
+    stretch, shift = tl.load(stretch_ptr + seed * p_step), tl.load(shift_ptr + seed * p_step)
+    x, b = x_ptr + seed * x_step, b_ptr + seed * b_step
+    right = _prefer(x, b, row, 3 * D + head, N, 3 * D + 2 * H)
+    left = _prefer(x, b, row, 3 * D + H + head, N, 3 * D + 2 * H)
+    content_at, dA_at = content_ptr + seed * pairs_step + at, dA_ptr + seed * dA_step + at
+    A_at = A_ptr + seed * A_step + at
+    hidden, dscale = tl.zeros((BLOCK,), tl.float32), tl.zeros((BLOCK,), tl.float32)
+    dright, dleft = tl.zeros((BLOCK,), tl.float32), tl.zeros((BLOCK,), tl.float32)
+    for n in tl.static_range(1, T):
+        for side in tl.static_range(2):
+            place = T - n if side else n
+            seen = (i >= 0) & (i < n) if side else i >= T - n
+            content, match = _look(content_at + place * T, seen, scale, (right if side else left) * stretch + shift)
+            P, _ = _sigmoids(match)
+            A = tl.load(A_at + place * T, mask=seen, other=0.0).to(tl.float32)
+            G = A * tl.load(dA_at + place * T, mask=seen, other=0.0)  # of log A
+            hidden += G  # of this column and all behind it
+            dmatch = G - P * hidden
+            tl.store(A_at + place * T, (dmatch * scale).to(A_ptr.dtype.element_ty), mask=seen)
+            dscale += dmatch * content
+            if side:
+                dright += dmatch
+            else:
+                dleft += dmatch
+    to = x + row.to(tl.int64) * (3 * D + 2 * H) + 3 * D + head
+    tl.store(to, (dright * stretch).to(x_ptr.dtype.element_ty), mask=row < N)
+    tl.store(to + H, (dleft * stretch).to(x_ptr.dtype.element_ty), mask=row < N)
+    sums = sums_ptr + seed * sums_step + (tl.program_id(1) * H + head) * 4
+    tl.store(sums, tl.sum(dscale) * factor)
+    tl.store(sums + 1, tl.sum(dright * right + dleft * left))
+    tl.store(sums + 2, tl.sum(dright))
+    tl.store(sums + 3, tl.sum(dleft))
+
+
+def forward(x: Tensor, bias: Tensor, s: Scalars, room: Room, read: Tensor, dropout: Dropout) -> None:
     """What each column reads. x: (S, B · T, 3D + 2H), bias: (S, 3D + 2H), read: (S, B · T, D)."""
-    S, N, D = read.shape
-    geometric_forward[blocks(N // T, TILE // T), heads, S](
-        x, bias, s.scale, s.stretch, s.shift, read, dropout.keys, dropout.position, N, x.stride(0), bias.stride(0),
-        s.scale.stride(0), read.stride(0), dropout.drop, dropout.factor, TILES=1, T=T, TP=TILE, H=heads, K=D // heads,
-        DROP=dropout.some, num_warps=WARPS,
+    pairs.score(x, bias, room.content, room.bits, dropout)
+    geometric_forward[_grid(room)](
+        room.content, x, bias, *s, room.A, x.shape[1], room.content.stride(0), x.stride(0), bias.stride(0),
+        s.scale.stride(0), room.A.stride(0), dropout.factor, **_shape(room, read), BLOCK=BLOCK, num_warps=WARPS,
     )  # fmt: skip
+    pairs.read(room.A, x, bias, read)
 
 
-def backward(dread: Tensor, x: Tensor, bias: Tensor, s: Scalars, part: Tensor, scalars: Tensor, dropout: Dropout, *,
-             T: int, heads: int) -> None:  # fmt: skip
-    """The gradient of x, in its place; part: (S, parts, 3D + 2H) for the bias, scalars: (S, parts · H, 3)."""
-    S, N, D = dread.shape
-    geometric_backward[parts(N // T, T), heads, S](
-        dread, x, bias, s.scale, s.stretch, s.shift, part, scalars, dropout.keys, dropout.position, N,
-        dread.stride(0), x.stride(0), bias.stride(0), s.scale.stride(0), part.stride(0), scalars.stride(0),
-        dropout.drop, dropout.factor, TILES=TILES, T=T, TP=TILE, H=heads, K=D // heads, DROP=dropout.some,
-        num_warps=WARPS,
+def parts(N: int) -> int:
+    """How many partial sums of the scalars' gradients a backward over N rows leaves."""
+    return blocks(N, BLOCK)
+
+
+def backward(dread: Tensor, x: Tensor, bias: Tensor, s: Scalars, room: Room, part: Tensor, sums: Tensor,
+             dropout: Dropout) -> None:  # fmt: skip
+    """The gradient of x, in its place; part: (S, pairs.parts, 3D) for the bias of q, k, v, sums: (S, parts, 4H)."""
+    dA = torch.empty_like(room.content)
+    pairs.read_backward(dread, room.A, x, bias, dA, part)
+    geometric_backward[_grid(room)](
+        dA, room.content, x, bias, *s, room.A, sums, x.shape[1], dA.stride(0), room.content.stride(0), x.stride(0),
+        bias.stride(0), s.scale.stride(0), room.A.stride(0), sums.stride(0), dropout.factor, **_shape(room, dread),
+        BLOCK=BLOCK, num_warps=WARPS,
     )  # fmt: skip
+    pairs.score_backward(room.A, x, bias, part, room.bits, dropout)
+
+
+def _shape(room: Room, read: Tensor) -> dict[str, int]:
+    return {"T": room.A.shape[-1], "H": room.A.shape[2], "D": read.shape[2]}
+
+
+def _grid(room: Room) -> tuple[int, int, int]:
+    S, B, H, T = room.A.shape[:4]
+    return H, blocks(B * T, BLOCK), S

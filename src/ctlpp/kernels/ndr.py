@@ -6,7 +6,7 @@ differences in how:
 - products that share an input are one product (q, k, v and direction; both feed-forward nets);
 - the gradient of an activation takes the activation's place, and the gradient of a weight that all layers share is one
   product over all layers' rows at the end;
-- dropout masks are recomputed from the seeds' counters.
+- dropout masks are recomputed from the seeds' counters, but for the keys', which are kept as bits.
 
 Shapes: S seeds, N rows, D width, F = hidden of both nets together, C classes.
 """
@@ -90,6 +90,8 @@ class Pass:
         self.no_dropout = Dropout(keys, 0, 0.0)
         self.dtype = dtype
         self.h, self.x = self.room(self.D, whole=True), self.room(3 * self.D + 2 * self.heads, whole=True)
+        sizes = {"heads": self.heads, "head_width": self.D // self.heads}
+        self.rooms = [geometric.Room.of(self.of(self.x, n), self.B, **sizes) for n in range(self.depth)]
         self.read, self.o, self.a = self.room(self.D), self.room(self.D), self.room(self.D)
         self.pre, self.act = self.room(self.hidden + self.D), self.room(self.hidden + self.D)
         self.d, self.e = self.room(self.D), self.room(self.D)
@@ -127,7 +129,7 @@ class Pass:
             )
             times(self.of(self.h, n), W.x, out=x)
             whole = x.new_empty(self.S, self.N, self.D) if self.last(n) else read
-            geometric.forward(x, W.bx, W.scalars, whole, self.dropout("key", n), T=self.T, heads=self.heads)
+            geometric.forward(x, W.bx, W.scalars, self.rooms[n], whole, self.dropout("key", n))
             if self.last(n):
                 read.copy_(self.first(whole))
             h = self.state(n)

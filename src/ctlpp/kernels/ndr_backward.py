@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ctlpp.kernels import activation, gate, geometric, norm
+from ctlpp.kernels import activation, gate, geometric, norm, pairs
 from ctlpp.kernels.classifier import read_out
 from ctlpp.kernels.embedding import look_up, one_hot
 from ctlpp.kernels.ndr import Pass, Views
@@ -23,8 +23,8 @@ class Backward:
         self.gate_part = self.part(gate.parts(run.N), 4 * run.D)
         self.data_part = self.part(activation.parts(run.N), run.hidden)
         self.shut_part = self.part(activation.parts(run.N), run.D)
-        self.x_part = self.part(geometric.parts(run.B, run.T), run.x.shape[-1])
-        self.scalar_part = self.part(geometric.parts(run.B, run.T) * run.heads, 3)
+        self.qkv_part = self.part(pairs.parts(run.N, run.T), 3 * run.D)
+        self.match_part = self.part(geometric.parts(run.N), 4 * run.heads)
 
     def part(self, n: int, width: int) -> Tensor:
         """Room for sums; the last layer, which has fewer rows, leaves zeros."""
@@ -51,10 +51,10 @@ class Backward:
                 activation.backward(dact, pre[..., net], W.b_up[:, net], part[:, n], run.no_dropout, gelu=True)
             da, out_dropout = torch.bmm(pre, W.up), run.dropout("out", n)
             norm.backward(d, da, h, o, None, W.norm_a[0], dh, self.norm_part[:, n], out_dropout, add=True)
-            dread, sums = torch.bmm(o, W.out), (self.x_part[:, n], self.scalar_part[:, n])
+            dread, sums = torch.bmm(o, W.out), (self.qkv_part[:, n], self.match_part[:, n])
             if run.last(n):
                 dh, dread = self.spread(dh), self.spread(dread)
-            geometric.backward(dread, x, W.bx, W.scalars, *sums, run.dropout("key", n), T=run.T, heads=run.heads)
+            geometric.backward(dread, x, W.bx, W.scalars, run.rooms[n], *sums, run.dropout("key", n))
             more = torch.bmm(x, W.x)
         self.weight_gradients()
         assert more is not None
@@ -74,17 +74,23 @@ class Backward:
         self.put(("ffn_data.up.weight", "ffn_gate.up.weight"), of_transposed(run.pre, run.a))
         self.put(("ffn_data.down.weight",), of_transposed(run.d, run.act[..., run.data]))
         self.put(("ffn_gate.down.weight",), of_transposed(run.e, run.act[..., run.shut]))
-        self.put(("attend.qkv.bias", "attend.direction.bias"), self.x_part.sum((1, 2)))
+        self.put(("attend.qkv.bias",), self.qkv_part.sum((1, 2)))
         self.put(("ffn_data.up.bias",), self.data_part.sum((1, 2)))
         self.put(("ffn_gate.up.bias",), self.shut_part.sum((1, 2)))
         first = self.norm_part.sum((1, 2))
         self.put(("norm_a.weight", "norm_a.bias"), first[:, : 2 * D])
         names = ("norm_u.weight", "norm_u.bias", "ffn_data.down.bias", "ffn_gate.down.bias")
         self.put(names, self.gate_part.sum((1, 2)))
-        for name, total in zip(
-            ("scale", "direction_scale", "bias"), self.scalar_part.sum((1, 2)).unbind(1), strict=True
-        ):
-            self.g[f"layer.attend.{name}"].copy_(total)
+        self.match_gradients()
+
+    def match_gradients(self) -> None:
+        """Of what turns content and direction preferences into a match, from the sums that `geometric` left."""
+        sums = self.match_part.sum((1, 2)).unflatten(1, (self.run.heads, 4))
+        sides = sums[..., 2:].mT.flatten(1)  # to the right, then to the left, (S, 2H)
+        self.put(("attend.direction.bias",), sides * self.run.weights.scalars.stretch[:, None])
+        self.g["layer.attend.scale"].copy_(sums[..., 0].sum(1))
+        self.g["layer.attend.direction_scale"].copy_(sums[..., 1].sum(1))
+        self.g["layer.attend.bias"].copy_(sides.sum(1))
 
     def put(self, names: tuple[str, ...], values: Tensor) -> None:
         """Divide the values along their second axis over gradients that lie side by side in them."""
