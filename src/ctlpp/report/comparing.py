@@ -13,6 +13,7 @@ from ctlpp.report.statistics import Summary, difference, mean_intervals, summari
 from ctlpp.report.strangers import items, part, real, text, whole
 
 SPLITS = ("iid", "ood")
+WATCHING = ("eval_every", "checkpoint_every", "checkpoint_minutes")  # settings that leave the results alone
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ def settings(records: Sequence[Record]) -> list[Setting]:
     by_key: dict[str, list[Record]] = {}
     for record in records:
         if record.state == "finished":
-            by_key.setdefault(_key(record), []).append(record)
+            by_key.setdefault(key_of(record), []).append(record)
     found = []
     for same in by_key.values():
         seeds = {seed.number: seed for record in reversed(same) for seed in record.seeds}
@@ -41,10 +42,11 @@ def settings(records: Sequence[Record]) -> list[Setting]:
     return sorted(found, key=_order)
 
 
-def _key(record: Record) -> str:
+def key_of(record: Record) -> str:
     """Everything that decides a result, except the seeds."""
-    names = ("model", "preset", "options", "variant", "protocol", "vocab_size", "n_classes", "recipe", "data", "task")
-    return json.dumps([record.config.get(name) for name in names], sort_keys=True, default=str)
+    names = ("model", "preset", "options", "variant", "protocol", "vocab_size", "n_classes", "data", "task")
+    recipe = {name: value for name, value in part(record.config.get("recipe")).items() if name not in WATCHING}
+    return json.dumps([recipe, *(record.config.get(name) for name in names)], sort_keys=True, default=str)
 
 
 def _order(setting: Setting) -> tuple[Any, ...]:
@@ -93,7 +95,7 @@ def _other_settings(config: dict[str, Any], model: str, variant: str) -> list[st
     if preset not in ("released", "paper"):
         return [f"preset {preset or 'unknown'}"]
     theirs = asdict(recipe_for(model, preset, variant))
-    free = ("precision", "eval_every", "checkpoint_every", "checkpoint_minutes", "batch_seed")
+    free = (*WATCHING, "precision", "batch_seed")
     own = part(config.get("recipe"))
     changed = [name for name, value in theirs.items() if name not in free and _plain(own.get(name)) != _plain(value)]
     changed += [

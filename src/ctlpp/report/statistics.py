@@ -102,15 +102,17 @@ def _bootstrap(table: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> tupl
     return np.atleast_1d(interval.low).tolist(), np.atleast_1d(interval.high).tolist()
 
 
-def difference(ours: Summary, published: tuple[float, float], published_seeds: int) -> tuple[float, Interval] | None:
+def difference(
+    ours: Summary, published: tuple[float, float], published_seeds: int, rounding: float = ROUNDING
+) -> tuple[float, Interval] | None:
     """Our mean less the published one, with Welch's 95 % interval, widened by the rounding of what was published."""
     from scipy.stats import t
 
-    if ours.mean is None or ours.std is None:
+    if ours.mean is None or ours.std is None or min(ours.seeds, published_seeds) < 2:
         return None
     own, other = ours.std**2 / ours.seeds, published[1] ** 2 / published_seeds
     gap, error = ours.mean - published[0], sqrt(own + other)
-    half = ROUNDING
+    half = rounding
     if error > 0:
         freedom = error**4 / (own**2 / (ours.seeds - 1) + other**2 / (published_seeds - 1))
         half += error * float(t.ppf((1 + LEVEL) / 2, freedom))

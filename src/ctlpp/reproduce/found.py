@@ -1,0 +1,86 @@
+"""A results folder as it stands: what was planned, what has run, and the statistics of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ctlpp.reproduce.cells import Cell, read_cells
+from ctlpp.reproduce.plan import SIZES, Planned, plan
+from ctlpp.reproduce.rows import Row, Rows, make_rows, selection_for
+
+
+@dataclass(frozen=True)
+class Found:
+    """The plan, the cells that have a run, and their rows."""
+
+    out: Path
+    plan: tuple[Planned, ...]
+    cells: dict[str, Cell]  # those of the plan in its order, then the others
+    rows: Rows
+
+    def asked(self, experiment: str) -> list[Planned]:
+        """The cells that an experiment asks for."""
+        return [planned for planned in self.plan if experiment in planned.experiments]
+
+    def done(self, planned: Planned) -> Cell | None:
+        """A cell of which at least one seed is finished."""
+        cell = self.cells.get(planned.name)
+        return cell if cell is not None and cell.seeds else None
+
+    def missing(self, planned: Planned) -> list[int]:
+        """Its seeds that are still to be trained."""
+        cell = self.cells.get(planned.name)
+        have = {seed.number for seed in cell.seeds} if cell else set()
+        return [seed for seed in planned.seeds if seed not in have]
+
+    def row(self, cell: Cell, split: str, selection: str | None = None) -> Row:
+        """Its statistics; counted as the paper did, unless another way is named."""
+        return self.rows[cell.name, selection or selection_for(cell), split]
+
+    @property
+    def beside(self) -> list[Cell]:
+        """Cells that are not in the plan."""
+        names = {planned.name for planned in self.plan}
+        return [cell for name, cell in self.cells.items() if name not in names]
+
+
+def find(out: Path, whole: Sequence[Planned] | None = None) -> Found:
+    """Read a results folder. whole: the plan to hold it against; by default the one that fits what is there best."""
+    cells = read_cells(out)
+    planned = tuple(fitting_plan(cells) if whole is None else whole)
+    order = {each.name: at for at, each in enumerate(planned)}
+    ordered = {name: cells[name] for name in sorted(cells, key=lambda name: (order.get(name, len(order)), name))}
+    return Found(out, planned, ordered, make_rows(ordered))
+
+
+def fitting_plan(names: Sequence[str] | dict[str, Cell]) -> list[Planned]:
+    """The whole plan of the scale to which most of these cells belong; the full one in doubt."""
+    plans = [plan("all", scale) for scale in ("full", "quick") if scale in SIZES]
+    return max(plans, key=lambda one: sum(planned.name in names for planned in one))
+
+
+def plain(planned: Planned) -> Planned:
+    """The same cell without repeated sequences and with function table 0."""
+    return replace(planned, data=tuple(pair for pair in planned.data if pair[0] not in ("distinct_sequences", "seed")))
+
+
+def repeats(found: Found) -> list[tuple[Planned, Cell, Cell]]:
+    """Cells with repeated sequences, each with its plain counterpart, where both have run: planned, plain, repeated."""
+    pairs = []
+    for planned in found.asked("repeats"):
+        if "distinct_sequences" in dict(planned.data):
+            one, other = found.done(plain(planned)), found.done(planned)
+            if one and other:
+                pairs.append((planned, one, other))
+    return pairs
+
+
+def tables(found: Found) -> dict[Planned, list[Cell]]:
+    """The cells of each function table that has run, under the cell of table 0."""
+    by_cell: dict[Planned, list[Cell]] = {}
+    for planned in found.asked("tables"):
+        if cell := found.done(planned):
+            by_cell.setdefault(replace(plain(planned), experiments=(), seeds=()), []).append(cell)
+    return {planned: sorted(cells, key=lambda cell: cell.table) for planned, cells in by_cell.items()}

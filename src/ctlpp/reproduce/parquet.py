@@ -1,0 +1,96 @@
+"""`results.parquet`: one row for each cell, way to count and split; numbers rounded to six digits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
+
+from ctlpp.report.statistics import Summary
+from ctlpp.reproduce.cells import SELECTIONS
+from ctlpp.reproduce.found import Found
+from ctlpp.reproduce.rows import Row
+
+DIGITS = 6
+_LENGTH = pa.struct(
+    [("length", pa.int32()), *((name, pa.float64()) for name in ("mean", "std", "interval_low", "interval_high"))]
+)
+_TEXTS = ("cell", "model", "variant", "protocol", "preset", "repeated_sequences", "selection", "split", "verdict")
+_WHOLE = ("table", "shared_functions", "shared_symbols", "seeds", "planned", "diverged", "not_converged")
+_COUNTS = ("above_95", "published_above_95")
+SCHEMA: dict[str, Any] = {
+    **dict.fromkeys(_TEXTS, pa.string()),
+    **dict.fromkeys((*_WHOLE, *_COUNTS), pa.int64()),
+    "experiments": pa.list_(pa.string()),
+    "by_length": pa.list_(_LENGTH),
+    "published_inside": pa.bool_(),
+    "not_compared": pa.list_(pa.string()),
+}  # whatever is not here is a number
+
+
+def as_table(found: Found) -> pa.Table:
+    """All rows."""
+    lines = [_line(found, row) for row in found.rows.values()]
+    columns = list(lines[0]) if lines else list(SCHEMA)
+    return pa.table(
+        {name: pa.array([line[name] for line in lines], SCHEMA.get(name, pa.float64())) for name in columns}
+    )
+
+
+def _line(found: Found, row: Row) -> dict[str, Any]:
+    cell, ours, verdict = row.cell, row.summary, row.verdict
+    planned = {one.name: one for one in found.plan}.get(cell.name)
+    theirs = row.published or (None, None)
+    return {
+        "cell": cell.name,
+        "experiments": list(planned.experiments) if planned else [],
+        "model": cell.model,
+        "variant": cell.variant,
+        "protocol": cell.protocol,
+        "preset": cell.preset,
+        "table": cell.table,
+        "repeated_sequences": cell.sequences or None,
+        "shared_functions": cell.grid[0] if cell.grid else None,
+        "shared_symbols": cell.grid[1] if cell.grid else None,
+        "selection": SELECTIONS[row.selection],
+        "split": row.split,
+        "seeds": ours.seeds,
+        "planned": len(planned.seeds) if planned else None,
+        "diverged": row.diverged,
+        "not_converged": row.not_converged,
+        **_summary("", ours),
+        "median": _round(ours.median),
+        "above_95": ours.solved,
+        **_ends("above_95_share", ours.solved_share),
+        "by_length": [{"length": length, **_summary("", each)} for length, each in row.lengths.items()],
+        **dict(_gaps(row)),
+        "published_mean": theirs[0],
+        "published_std": theirs[1],
+        "published_above_95": row.solved,
+        "published_inside": row.inside,
+        "difference": _round(verdict.difference) if verdict else None,
+        **_ends("difference", verdict.interval if verdict else None),
+        "verdict": verdict.word if verdict else None,
+        "not_compared": list(cell.mismatches),
+    }
+
+
+def _gaps(row: Row) -> Iterable[tuple[str, float | None]]:
+    for name, gap in (("gap", row.gap), ("equal_gap", row.equal_gap)):
+        yield name, _round(gap.mean) if gap else None
+        yield from _ends(name, gap.interval if gap else None).items()
+
+
+def _summary(prefix: str, one: Summary) -> dict[str, float | None]:
+    named = {f"{prefix}mean": _round(one.mean), f"{prefix}std": _round(one.std)}
+    return named | _ends(f"{prefix}interval", one.interval)
+
+
+def _ends(name: str, interval: tuple[float, float] | None) -> dict[str, float | None]:
+    low, high = interval or (None, None)
+    return {f"{name}_low": _round(low), f"{name}_high": _round(high)}
+
+
+def _round(value: float | None) -> float | None:
+    return None if value is None else round(value, DIGITS) + 0.0

@@ -1,0 +1,103 @@
+"""From the runs of a results folder to its tables, figures and page: a function of the files in `OUT/runs` alone.
+
+    OUT/runs/CELL/PIECE/    run folders, as `ctlpp train` and `ctlpp analyze` write them
+    OUT/results.parquet     one row for each cell, way to count and split
+    OUT/results.md          the same to read, and what has run
+    OUT/figures/            drawings
+    OUT/report.html         the page of `ctlpp report`
+
+Every file is written beside its place first and then renamed, so that at any time each is whole.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from ctlpp.report.collecting import collect
+from ctlpp.report.page import make_page
+from ctlpp.reproduce.cells import RUNS
+from ctlpp.reproduce.found import Found, find
+from ctlpp.reproduce.parquet import as_table
+from ctlpp.reproduce.plan import Planned
+
+
+@dataclass(frozen=True)
+class Written:
+    """What a results folder holds now."""
+
+    cells: int  # with at least one finished seed
+    seeds: int  # finished
+    planned: int  # seeds
+    figures: tuple[str, ...]
+    notes: tuple[str, ...]  # runs that could not be used, and why
+
+    def __str__(self) -> str:
+        notes = "".join(f"\n{note}" for note in self.notes)
+        return f"{self.seeds:,} of {self.planned:,} planned seeds have run, in {self.cells} cells{notes}"
+
+
+def write_results(out: Path, plan: Sequence[Planned] | None = None) -> Written:
+    """Write tables, figures and report of everything that has run.
+
+    plan: what to hold it against; by default the whole plan of the scale that the runs are of.
+    """
+    found = find(out, plan)
+    replace_file(out / "results.parquet", parquet(found))
+    replace_file(out / "results.md", b"")
+    write_report(found)
+    return summary(found, ())
+
+
+def write_page(out: Path, page: Path, plan: Sequence[Planned] | None = None) -> None:
+    """Write the page *Does it reproduce?* from what is in a results folder."""
+    replace_file(page, b"")
+
+
+def parquet(found: Found) -> bytes:
+    """The content of `results.parquet`."""
+    file = BytesIO()
+    pq.write_table(as_table(found), file)
+    return file.getvalue()
+
+
+def write_report(found: Found) -> None:
+    """The page of `ctlpp report` over all runs; none without runs."""
+    path = found.out / "report.html"
+    if any(cell.records or cell.others for cell in found.cells.values()):
+        replace_file(path, make_page(collect([found.out / RUNS])).encode())
+    else:
+        path.unlink(missing_ok=True)
+
+
+def summary(found: Found, figures: Sequence[str]) -> Written:
+    """What there is, in numbers."""
+    planned = [seed for one in found.plan for seed in one.seeds]
+    left = [seed for one in found.plan for seed in found.missing(one)]
+    notes = [
+        f"{RUNS}/{record.name}: {record.state}" + (f", {record.reason}" if record.reason else "")
+        for cell in found.cells.values()
+        for record in cell.others
+    ]
+    cells = sum(bool(cell.seeds) for cell in found.cells.values())
+    return Written(cells, len(planned) - len(left), len(planned), tuple(figures), tuple(notes))
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all; one that is the same already is left alone."""
+    if path.is_file() and path.read_bytes() == content:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        part.write_bytes(content)
+        part.replace(path)
+    finally:
+        with suppress(OSError):
+            part.unlink()
