@@ -41,14 +41,22 @@ class Examples:
         return symbol
 
     def keys(self) -> NDArray[Any]:
-        """A value for each example, equal for equal examples: the bytes of its row, as one integer where they fit."""
-        rows = np.column_stack([self.starts, self.functions])
-        missing = 8 - rows.dtype.itemsize * rows.shape[1]
-        if missing >= 0:
-            padded = np.zeros((len(rows), 8 // rows.dtype.itemsize), dtype=rows.dtype)
-            padded[:, : rows.shape[1]] = rows
-            return padded.view(np.uint64).ravel()
-        return np.ascontiguousarray(rows).view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
+        """A value for each example, equal for equal examples."""
+        return _row_values(np.column_stack([self.starts, self.functions]))
+
+    def sequences(self) -> NDArray[Any]:
+        """A value for each example, equal for equal functions in the same order, whatever they start from."""
+        return _row_values(self.functions)
+
+
+def _row_values(rows: NDArray[Any]) -> NDArray[Any]:
+    """The bytes of each row, as one integer where they fit."""
+    missing = 8 - rows.dtype.itemsize * rows.shape[1]
+    if missing >= 0:
+        padded = np.zeros((len(rows), 8 // rows.dtype.itemsize), dtype=rows.dtype)
+        padded[:, : rows.shape[1]] = rows
+        return padded.view(np.uint64).ravel()
+    return np.ascontiguousarray(rows).view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
 
 
 def join(parts: Sequence[Examples]) -> Examples:

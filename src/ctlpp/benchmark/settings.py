@@ -18,6 +18,7 @@ from typing import Any
 from ctlpp.benchmark.drawing import WEIGHTINGS, Weighting
 from ctlpp.benchmark.graph import LONGEST
 from ctlpp.benchmark.own_graph import MOST_FUNCTIONS, read_plan
+from ctlpp.benchmark.sequences import Limit, parse_limit
 from ctlpp.benchmark.task import ORDERS, PROTOCOLS, Protocol, Task, make_task
 from ctlpp.benchmark.variants import VARIANTS, Plan, plan_variant
 from ctlpp.benchmark.vocabulary import Order
@@ -44,6 +45,7 @@ class Settings:
     ood_max_length: int | None = None  # CTL only: default max_length + 4
     fill: float = 0.5  # share of the existing examples of a length ≥ 2 that train and iid may use
     weighting: Weighting | None = None  # default: sequential for S, uniform otherwise
+    distinct_sequences: Limit | None = None  # of a length in train and iid together, at most: a number, or "n/7"
 
     def __post_init__(self) -> None:
         is_file = self.variant not in VARIANTS
@@ -58,6 +60,8 @@ class Settings:
             if getattr(self, name) is None:
                 object.__setattr__(self, name, value)
         self._check()
+        if self.distinct_sequences is not None:
+            object.__setattr__(self, "distinct_sequences", parse_limit(self.distinct_sequences))
 
     def _check(self) -> None:
         for option, low, high in (
@@ -92,7 +96,7 @@ class Settings:
 
     def recipe(self) -> dict[str, Any]:
         """The settings that `task.json` does not say elsewhere."""
-        names = ("max_length", "ood_max_length", "train", "iid", "ood", "fill", "weighting")
+        names = ("max_length", "ood_max_length", "train", "iid", "ood", "fill", "weighting", "distinct_sequences")
         return {name: value for name, value in asdict(self).items() if name in names and value is not None}
 
 

@@ -5,12 +5,15 @@ paper     Lengths are balanced in every split. All single applications that the 
 released  As the authors' code: no single applications; train and iid are one draw, balanced over the lengths and then
           divided at random; afterwards all pairs that the training graph allows are added to train, also
           those that are in iid.
+
+In both, `distinct_sequences` limits the function sequences of what train and iid draw together. What train has all
+of (single applications, or the pairs that are added) and the other splits are as without it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -19,6 +22,7 @@ from ctlpp.benchmark.distinct import Integers, first_occurrences, member
 from ctlpp.benchmark.drawing import NOTHING, draw
 from ctlpp.benchmark.examples import Examples, join
 from ctlpp.benchmark.language import Language
+from ctlpp.benchmark.sequences import draw_examples, draw_sequences
 from ctlpp.benchmark.settings import Settings
 from ctlpp.benchmark.streams import Stream
 from ctlpp.benchmark.task import Task
@@ -54,8 +58,7 @@ def _draw_train_paper(task: Task, settings: Settings) -> tuple[Split, Split]:
     train_sizes = balance(settings.train - singles, {n: room[n] - iid_sizes[n] for n in room})
     train: dict[int, Examples] = {1: language.all(1)} if singles else {}
     iid = {}
-    for n in room:
-        both = _draw(task, settings, "train", n, train_sizes[n] + iid_sizes[n])
+    for n, both in _draw_both(task, settings, {n: train_sizes[n] + iid_sizes[n] for n in room}):
         chosen = Stream(settings.seed, "split", n).distinct_below(len(both), iid_sizes[n])
         in_iid = member(np.arange(len(both)), chosen)
         iid[n], train[n] = both[in_iid], both[~in_iid]
@@ -76,15 +79,27 @@ def _draw_train_released(task: Task, settings: Settings) -> tuple[Split, Split]:
     total = sum(sizes.values())
     chosen = Stream(settings.seed, "split").distinct_below(total, settings.iid)
     train, iid, before = {}, {}, 0
-    for n, size in sizes.items():
-        both = _draw(task, settings, "train", n, size)
-        in_iid = member(np.arange(before, before + size), chosen)
+    for n, both in _draw_both(task, settings, sizes):
+        in_iid = member(np.arange(before, before + len(both)), chosen)
         iid[n], train[n] = both[in_iid], both[~in_iid]
-        before += size
+        before += len(both)
     if 2 in room:
         pairs = language.all(2)
         train[2] = join([train[2], pairs[~member(language.rank(pairs), language.rank(train[2]))]])
     return _nonempty(train), _nonempty(iid)
+
+
+def _draw_both(task: Task, settings: Settings, sizes: Sizes) -> Iterator[tuple[int, Examples]]:
+    """What train and iid divide between them, length by length."""
+    language, limit, firsts = task.language("train"), settings.distinct_sequences, {}
+    if limit is not None:
+        assert settings.weighting is not None
+        firsts = draw_sequences(language, sizes, limit, settings.weighting, settings.seed)
+    for n, size in sizes.items():
+        if n in firsts:
+            yield n, draw_examples(language, firsts[n], size, Stream(settings.seed, "start symbols", n))
+        else:
+            yield n, _draw(task, settings, "train", n, size)
 
 
 def _draw_ood(task: Task, settings: Settings) -> Split:

@@ -27,6 +27,7 @@ def generate(
     ood_max_length: o.OodMaxLength = None,
     fill: o.Fill = 0.5,
     weighting: o.Weighting = None,
+    distinct_sequences: o.DistinctSequences = None,
     format: Annotated[Literal["parquet", "jsonl", "text"], typer.Option(help="Of the split files.")] = "parquet",
     force: Annotated[bool, typer.Option("--force", help="Replace the folder if it is a dataset folder.")] = False,
 ) -> None:

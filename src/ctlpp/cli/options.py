@@ -58,6 +58,15 @@ Weighting = Annotated[
         rich_help_panel=DATA,
     ),
 ]
+DistinctSequences = Annotated[
+    str | None,
+    typer.Option(
+        metavar="N",
+        help="Draw the examples of a length in train and iid from at most so many function sequences, each on several "
+        "start symbols; n/7: from one to every 7 examples. [default: no limit]",
+        rich_help_panel=DATA,
+    ),
+]
 
 
 def named_as_options(error: ValueError, options: Iterable[str]) -> ValueError:

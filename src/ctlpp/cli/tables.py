@@ -38,12 +38,12 @@ def print_splits(dataset: Dataset, folder: Path) -> None:
     for name, split in dataset.splits.items():
         sizes = [f"{len(split[n]):,}" if n in split else "" for n in lengths]
         rows.add_row(name, f"{dataset.size(name):,}", *sizes)
-    notes = [f"Written to {folder}"]
+    notes = []
     if dataset.task.protocol == "released" and "iid" in dataset.splits:
-        notes.insert(
-            0, f"The released protocol adds all pairs: {dataset.shared('train', 'iid')} iid examples are in train."
-        )
-    print_table(title_of(dataset.task), rows, *notes)
+        notes += [f"The released protocol adds all pairs: {dataset.shared('train', 'iid')} iid examples are in train."]
+    if limit := dataset.recipe.get("distinct_sequences"):
+        notes += [f"Of each length, train and iid were drawn from at most {limit} function sequences."]
+    print_table(title_of(dataset.task), rows, *notes, f"Written to {folder}")
 
 
 def print_proof(proof: Proof, folder: Path) -> None:
@@ -59,6 +59,11 @@ def print_proof(proof: Proof, folder: Path) -> None:
     notes.append("No two of the sampled splits share what they must not share." if not shared_count else
                  f"{shared_count} test examples are in train, as the released protocol has it.")  # fmt: skip
     notes.append("The train and OOD graphs have no example in common.")
+    if proof.sequences:
+        numbers = ", ".join(f"{n:,} (L={length})" for length, n in proof.sequences.items())
+        notes.append(
+            f"Train and iid have {numbers} function sequences, at most {proof.max_sequences} as the recipe says."
+        )
     print_table(title_of(proof.task), rows, *notes, f"{folder} is proved.")
 
 

@@ -12,7 +12,7 @@ import typer
 from ctlpp.cli import options as o
 
 DATA = ("symbols", "functions", "max_length", "train", "iid", "ood", "seed", "protocol", "order", "shared_functions",
-        "shared_symbols", "ood_max_length", "fill", "weighting")  # fmt: skip
+        "shared_symbols", "ood_max_length", "fill", "weighting", "distinct_sequences")  # fmt: skip
 RECIPE = ("steps", "batch", "lr", "precision", "eval_every")
 
 
@@ -61,6 +61,7 @@ def train(
     ood_max_length: o.OodMaxLength = None,
     fill: o.Fill = 0.5,
     weighting: o.Weighting = None,
+    distinct_sequences: o.DistinctSequences = None,
 ) -> None:
     """Train seeds of MODEL together on VARIANT and evaluate them.
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ctlpp.benchmark.graph import Graph
+from ctlpp.benchmark.sequences import Limit
 from ctlpp.benchmark.task import Task
 
 SPLITS = {
@@ -47,7 +48,7 @@ this folder from it.
 | split | examples | lengths | what |
 | --- | ---: | --- | --- |
 {rows}
-{overlap}
+{overlap}{sequences}
 ## Sampling graphs
 | | edges |
 | --- | --- |
@@ -63,7 +64,7 @@ Functions, and Compatibility of Neural Representations*, EMNLP 2022.
 """
 
 
-def dataset_card(task: Task, entries: Mapping[str, Mapping[str, Any]]) -> str:
+def dataset_card(task: Task, recipe: Mapping[str, Any], entries: Mapping[str, Mapping[str, Any]]) -> str:
     """The README.md of a dataset folder."""
     files = [f'  - split: {name}\n    path: "{entry["file"]}"' for name, entry in entries.items()]
     table = [
@@ -82,6 +83,7 @@ def dataset_card(task: Task, entries: Mapping[str, Mapping[str, Any]]) -> str:
         order=task.order,
         rows="\n".join(table),
         overlap=f"\nAlso in `train`: {', '.join(overlap)}.\n" if overlap else "",
+        sequences=_sequences(task, recipe["distinct_sequences"]) if "distinct_sequences" in recipe else "",
         train_edges=_edges(task.train_graph),
         ood_edges=_edges(task.ood_graph),
         groups="\n".join(f"| {group} | {' '.join(names)} |" for group, names in task.groups.items()),
@@ -102,6 +104,16 @@ def _plain(text: str) -> str:
 def _span(by_length: Mapping[str, int]) -> str:
     lengths = sorted(map(int, by_length))
     return ", ".join(map(str, lengths)) if len(lengths) < 4 else f"{lengths[0]} … {lengths[-1]}"
+
+
+def _sequences(task: Task, limit: Limit) -> str:
+    number = f"{limit:,}" if isinstance(limit, int) else f"{limit} (for n examples)"
+    name, complete = ("Pairs", 2) if task.protocol == "released" else ("Single functions", 1)
+    exception = f" {name} are the exception: `train` has them all." if complete in task.train_graph.lengths else ""
+    return (
+        f"\nFunction sequences repeat: of each length, the examples of `train` and `iid` together have at most\n"
+        f"{number} different ones, each on several start symbols.{exception}\n"
+    )
 
 
 def _edges(graph: Graph) -> str:

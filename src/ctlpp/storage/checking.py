@@ -11,13 +11,16 @@ import numpy as np
 import pyarrow as pa
 
 from ctlpp.benchmark.distinct import first_positions, member
-from ctlpp.benchmark.examples import Examples
+from ctlpp.benchmark.examples import Examples, join
+from ctlpp.benchmark.sequences import Limit, max_sequences
 from ctlpp.benchmark.splits import ENUMERATED
 from ctlpp.benchmark.task import Task
 from ctlpp.storage.card import files_in_card
 from ctlpp.storage.formats import ENDINGS
 from ctlpp.storage.reading import read_split, read_task
 from ctlpp.storage.rows import Parsed, parse
+
+COMPLETE = {"paper": 1, "released": 2}  # the length of which train has all there is, outside the fill rule
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +32,8 @@ class Proof:
     lengths: dict[str, tuple[int, ...]]
     overlaps: dict[tuple[str, str], int]  # examples that two splits share
     singles_in_train: bool
+    sequences: dict[int, int]  # distinct function sequences of train and iid, for each length that must have few
+    max_sequences: Limit | None  # as the recipe has it
 
 
 def check(folder: str | Path) -> Proof:
@@ -54,6 +59,8 @@ def check(folder: str | Path) -> Proof:
         lengths={name: tuple(sorted(parts)) for name, parts in parsed.items()},
         overlaps=overlaps,
         singles_in_train=1 in parsed["train"],
+        sequences=_check_sequences(folder, task, recipe, parsed),
+        max_sequences=recipe.get("distinct_sequences"),
     )
 
 
@@ -143,7 +150,7 @@ def _check_protocol(folder: Path, task: Task, recipe: dict[str, Any], parsed: di
     """paper: train has all single applications; released: none, but all pairs. The rest respects the fill rule."""
     language, fill = task.language("train"), recipe.get("fill", 1.0)
     train, iid = ({n: len(part.at) for n, part in parsed.get(name, {}).items()} for name in ("train", "iid"))
-    complete = 1 if task.protocol == "paper" else 2
+    complete = COMPLETE[task.protocol]
     if (found := train.get(complete, 0)) != (exist := language.count(complete)):
         raise ValueError(f"{folder}: train must hold all {exist} examples of length {complete}, it has {found}")
     if complete == 2 and 1 in train:
@@ -152,3 +159,24 @@ def _check_protocol(folder: Path, task: Task, recipe: dict[str, Any], parsed: di
         used, exist = train.get(n, 0) + iid.get(n, 0), language.count(n)
         if n > complete and used > fill * exist:
             raise ValueError(f"{folder}: train and iid use {used} of {exist} examples of length {n}, above fill {fill}")
+
+
+def _check_sequences(
+    folder: Path, task: Task, recipe: dict[str, Any], parsed: dict[str, dict[int, Parsed]]
+) -> dict[int, int]:
+    """Where the recipe limits the function sequences of a length, train and iid together have no more."""
+    counted: dict[int, int] = {}
+    if (limit := recipe.get("distinct_sequences")) is None:
+        return counted
+    for n in [n for n in task.train_graph.lengths if n > COMPLETE[task.protocol]]:
+        parts = [parsed[name][n].examples for name in ("train", "iid") if n in parsed.get(name, {})]
+        if not parts:
+            continue
+        both = join(parts)
+        counted[n] = int(first_positions(both.sequences()).sum())
+        if counted[n] > (most := max_sequences(limit, len(both))):
+            raise ValueError(
+                f"{folder}: train and iid have {counted[n]} function sequences of length {n}, "
+                f"the recipe in task.json allows {most} (distinct_sequences {limit})"
+            )
+    return counted

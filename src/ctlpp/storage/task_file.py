@@ -8,6 +8,7 @@ from pathlib import PurePath
 from typing import Any
 
 from ctlpp.benchmark.graph import Graph, Restriction
+from ctlpp.benchmark.sequences import parse_limit
 from ctlpp.benchmark.task import ORDERS, PROTOCOLS, Task, check_task
 from ctlpp.storage.formats import ENDINGS
 
@@ -100,7 +101,8 @@ def _recipe_from_json(recipe: dict[str, Any]) -> dict[str, Any]:
         _get(recipe, name, int, missing=0)
     if not 0 < _get(recipe, "fill", float, missing=1.0) <= 1:
         raise ValueError(f"fill {recipe['fill']} must be a share above 0 and up to 1")
-    return dict(recipe)
+    limit = {"distinct_sequences": parse_limit(recipe["distinct_sequences"])} if "distinct_sequences" in recipe else {}
+    return recipe | limit
 
 
 REQUIRED = object()

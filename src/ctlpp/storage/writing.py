@@ -30,7 +30,7 @@ def save(dataset: Dataset, folder: Path, *, format: str = "parquet", force: bool
             write_rows(place / file, total.follow(rows(dataset.task, split)), format)
             entries[name] = entry(dataset, name, total.hexdigest()) | {"file": file}
         (place / "task.json").write_text(to_json(dataset.task, dataset.recipe, entries), encoding="utf-8")
-        (place / "README.md").write_text(dataset_card(dataset.task, entries), encoding="utf-8")
+        (place / "README.md").write_text(dataset_card(dataset.task, dataset.recipe, entries), encoding="utf-8")
 
 
 def entry(dataset: Dataset, name: str, sha256: str) -> dict[str, Any]:
