@@ -14,7 +14,7 @@ from typing import NoReturn
 import typer
 
 from ctlpp import __version__
-from ctlpp.cli import analyze, bench, check, evaluate, generate, models, report, show, train
+from ctlpp.cli import analyze, bench, check, evaluate, generate, models, report, reproduce, show, train
 
 app = typer.Typer(
     no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, rich_markup_mode="markdown"
@@ -43,6 +43,7 @@ app.command()(train.train)
 app.command()(evaluate.evaluate)
 app.command()(analyze.analyze)
 app.command()(report.report)
+app.command()(reproduce.reproduce)
 app.command()(models.models)
 app.add_typer(bench.app, name="bench")
 
@@ -84,3 +85,7 @@ def fail(message: str, code: int = 2) -> NoReturn:
     line = " ".join(message.split())
     print(f"ctlpp: {line}", file=sys.stderr)
     sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -35,6 +35,7 @@ def analyze_run(
     force: bool = False,
     device: str = "auto",
     factory: Factory | None = None,
+    figures: bool = True,
     formats: Sequence[str] = FORMATS,
     workers: int = 1,
     computing: Progress = lambda total: lambda done: None,
@@ -42,6 +43,7 @@ def analyze_run(
 ) -> Study:
     """Analyse a run folder and write numbers and figures to `out`, by default its folder `analysis`.
 
+    figures: whether to draw them; without, there are the numbers alone.
     workers: processes that draw; more than one only from a program that may be imported again, as `ctlpp` itself.
     """
     folder = Path(folder)
@@ -52,7 +54,8 @@ def analyze_run(
     )
     with fresh_folder(target, force=force) as place:
         write_numbers(study, place)
-        draw_all(study, place / "figures", formats, drawing, workers)
+        if figures:
+            draw_all(study, place / "figures", formats, drawing, workers)
     return study
 
 

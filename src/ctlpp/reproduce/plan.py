@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
+from ctlpp.benchmark.sequences import RELEASED, Limit
 from ctlpp.benchmark.task import PROTOCOLS
 from ctlpp.training.recipe import RECIPES, recipe_for
 
@@ -87,13 +88,12 @@ class Size:
     shared_functions: tuple[int, ...]  # the S grid
     shared_symbols: tuple[int, ...]
     tables: int  # function tables (data seeds)
-    sequences: int  # distinct ones a length in `repeats`
+    sequences: Limit  # distinct ones of a length in `repeats`
     data: Options = ()  # of A and R
     staged: Options = ()  # of S
     steps: Mapping[str, int] = field(default_factory=dict)  # by model, where they are not the preset's
 
 
-# The released generator: 12,599 distinct sequences among 88,728 examples of six functions.
 FULL = Size(
     preset="released",
     seeds=25,
@@ -102,7 +102,7 @@ FULL = Size(
     shared_functions=(4, 8, 12, 16),
     shared_symbols=(2, 3, 4, 5, 6),
     tables=5,
-    sequences=12_599,
+    sequences=RELEASED,
 )
 _SMALL: Options = (("symbols", 4), ("functions", 8), ("max_length", 4), ("train", 2_200), ("iid", 200), ("ood", 400))
 QUICK = Size(
@@ -113,7 +113,7 @@ QUICK = Size(
     shared_functions=(4, 8),  # corners
     shared_symbols=(2, 3),
     tables=3,
-    sequences=480,
+    sequences="n/4",
     data=(*_SMALL, ("fill", 0.9)),
     staged=(*_SMALL[:1], ("functions", 16), *_SMALL[2:], ("fill", 0.9)),
     steps={"ndr": 1_000, "transformer": 500, "lstm": 500},

@@ -1,0 +1,159 @@
+"""A cell's work is cut by seeds: each piece is a run folder `OUT/runs/<cell>/<first>-<last>` with seeds of its own.
+
+A seed belongs to one piece. What is begun stays as it was cut, so a cell can be trained with other seeds today than
+tomorrow, or by two processes at a time.
+
+Example:
+    >>> cut([0, 1, 2, 5, 6, 7, 8, 9], at_most=3)
+    [(0, 1, 2), (5, 6, 7), (8, 9)]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ctlpp.benchmark.settings import Settings
+from ctlpp.report.collecting import read_record
+from ctlpp.reproduce.failures import read_failure
+from ctlpp.reproduce.holding import held
+from ctlpp.reproduce.plan import Planned
+from ctlpp.training.checkpoint import make_folder
+from ctlpp.training.recipe import Recipe, recipe_for
+
+CHECKPOINT_MINUTES = 0.75  # what a kill may cost
+_LEAVES_ALONE = ("checkpoint_every", "checkpoint_minutes")  # settings that do not change results
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some seeds of a cell, in a run folder of their own."""
+
+    folder: Path
+    seeds: tuple[int, ...]
+    finished: bool = False
+    step: int = 0  # steps that are saved
+    failure: str = ""  # why it failed, if it did
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What of a cell is there and what is to do."""
+
+    cell: Planned
+    found: tuple[Piece, ...]  # pieces that exist
+    to_do: tuple[Piece, ...]  # those that are not finished, and new ones for the seeds that no piece has
+
+    @property
+    def finished(self) -> tuple[int, ...]:
+        """The planned seeds that are trained."""
+        done = {seed for piece in self.found if piece.finished for seed in piece.seeds}
+        return tuple(seed for seed in self.cell.seeds if seed in done)
+
+    @property
+    def seed_steps(self) -> int:
+        """Steps that remain, summed over seeds."""
+        return sum((self.cell.steps - piece.step) * len(piece.seeds) for piece in self.to_do)
+
+
+def recipe_of(cell: Planned) -> Recipe:
+    """How a cell is trained: as its preset says, with checkpoints that make a kill cheap."""
+    often = {"checkpoint_every": 0, "checkpoint_minutes": CHECKPOINT_MINUTES}
+    return recipe_for(cell.model, cell.preset, cell.variant, steps=cell.steps, **often)
+
+
+def stand(out: Path, cell: Planned, at_most: int | None = None) -> Standing:
+    """Look at what is there. `at_most`: seeds in a new piece. Raises ValueError if something else is there."""
+    found = tuple(find_pieces(out, cell))
+    taken = {seed for piece in found for seed in piece.seeds}
+    begun = [piece for piece in found if not piece.finished and {*piece.seeds} & {*cell.seeds}]
+    missing = [seed for seed in cell.seeds if seed not in taken]
+    fresh = [new_piece(out, cell, seeds) for seeds in cut(missing, at_most)]
+    return Standing(cell, found, tuple(sorted([*begun, *fresh], key=lambda piece: piece.seeds)))
+
+
+def cut(seeds: Sequence[int], at_most: int | None = None) -> list[tuple[int, ...]]:
+    """Ranges without gaps, of at most so many seeds."""
+    ranges: list[tuple[int, ...]] = []
+    for seed in sorted(seeds):
+        if ranges and seed == ranges[-1][-1] + 1 and len(ranges[-1]) != at_most:
+            ranges[-1] = (*ranges[-1], seed)
+        else:
+            ranges.append((seed,))
+    return ranges
+
+
+def new_piece(out: Path, cell: Planned, seeds: tuple[int, ...]) -> Piece:
+    """A piece of a cell that need not exist."""
+    folder = out / "runs" / cell.name / f"{seeds[0]}-{seeds[-1]}"
+    return Piece(folder, seeds, failure=read_failure(folder))
+
+
+def find_pieces(out: Path, cell: Planned) -> Iterator[Piece]:
+    """The pieces of a cell that exist, checked to be what they should be."""
+    place = out / "runs" / cell.name
+    folders = [path for path in place.iterdir() if path.is_dir()] if place.is_dir() else []
+    for folder in sorted(folders):
+        first, _, last = folder.name.partition("-")
+        if not (first.isdecimal() and last.isdecimal() and int(first) <= int(last)):
+            continue  # somebody's own
+        seeds = tuple(range(int(first), int(last) + 1))
+        yield _read_piece(folder, seeds, cell)
+
+
+def _read_piece(folder: Path, seeds: tuple[int, ...], cell: Planned) -> Piece:
+    if not (folder / "config.json").exists():
+        return Piece(folder, seeds, failure=read_failure(folder))  # somebody was about to begin
+    record = read_record(folder, folder.name)
+    if record.state == "version":
+        raise ValueError(f"{folder} was {record.reason}: choose another folder with --out")
+    if record.state not in ("finished", "unfinished"):
+        raise ValueError(f"{folder} is damaged ({record.reason}): remove that folder, and its seeds are trained again")
+    check_settings(folder, record.config, cell)
+    if record.config["seeds"] != list(seeds):
+        raise ValueError(f"{folder} does not hold the seeds that its name says: remove or rename that folder")
+    done = record.state == "finished"
+    step = cell.steps if done else saved_step(folder)
+    return Piece(folder, seeds, done, step, "" if done else read_failure(folder))
+
+
+def saved_step(folder: Path) -> int:
+    """The step of the newest checkpoint, by its name."""
+    numbers = [path.stem.removeprefix("step-") for path in (folder / "checkpoint").glob("step-*.json")]
+    return max((int(number) for number in numbers if number.isdecimal()), default=0)
+
+
+def check_settings(folder: Path, config: dict[str, Any], cell: Planned) -> None:
+    """Refuse a run that is not what the plan has under its name."""
+    wanted = asdict(recipe_of(cell)) | _data_settings(cell)
+    task = config.get("task") or {}
+    found = dict(config["recipe"]) | dict(task.get("recipe") or {})
+    found |= {name: task.get(name) for name in ("seed", "shared_functions", "shared_symbols")}
+    found |= {name: len(task.get(name) or ()) for name in ("symbols", "functions")}
+    for name in ("model", "variant", "protocol", "preset"):
+        wanted[name], found[name] = getattr(cell, name), config.get(name)
+    for name, value in wanted.items():
+        value = list(value) if isinstance(value, tuple) else value
+        if name not in _LEAVES_ALONE and found.get(name) != value:
+            raise ValueError(
+                f"the run in {folder} has {name} {found.get(name)}, the plan {value}: choose another folder with --out"
+            )
+
+
+def _data_settings(cell: Planned) -> dict[str, Any]:
+    """The settings of the data, under the names that a run notes them by."""
+    settings = Settings(variant=cell.variant, **cell.options)
+    names = ("seed", "symbols", "functions", "shared_functions", "shared_symbols")
+    return settings.recipe() | {name: getattr(settings, name) for name in names}
+
+
+def take(out: Path, cell: Planned, piece: Piece) -> bool:
+    """Make the folder of a new piece; false if another process has taken one of its seeds meanwhile."""
+    with held(out, "all", wait=True):
+        others = [other for other in find_pieces(out, cell) if other.folder != piece.folder]
+        if not piece.folder.exists() and any({*other.seeds} & {*piece.seeds} for other in others):
+            return False
+        make_folder(piece.folder)
+    return True
