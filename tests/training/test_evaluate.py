@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from ctlpp.training.crowd import gather
-from ctlpp.training.evaluate import evaluate
+from ctlpp.training.evaluate import Tally, evaluate
 from ctlpp.training.writers import OfflineWandb, TensorBoard, curves
 
 
@@ -15,7 +15,9 @@ def test_scores_equal_those_of_each_module_on_its_own(
 ) -> None:
     crowd = gather(tiny, 8, 4, [2, 3, 5])
     crowd.vectorised = vectorised
-    scores = {(s.seed, s.split, s.length): s for s in evaluate(crowd, splits, group=group, batch=batch)}
+    scores = {
+        (s.seed, s.split, s.length): s for s in evaluate(crowd, splits, batch=batch, tally=Tally.of(crowd, group))
+    }
     assert len(scores) == 3 * 3 * 4
     for seed in crowd.seeds:
         model = crowd.member(seed)

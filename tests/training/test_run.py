@@ -78,6 +78,14 @@ def test_a_saved_run_is_loaded_with_its_weights_settings_and_history(tmp_path: P
     assert right == pytest.approx(next(s.accuracy for s in scores if (s.seed, s.length) == (2, 3)))
 
 
+def test_the_result_says_how_long_evaluations_and_checkpoints_took(tiny: Any, splits: Any, tmp_path: Path) -> None:
+    run = train(tiny, splits, recipe=replace(RECIPE, eval_every=1), seeds=[0], out=tmp_path)
+    assert 0 < run.aside < run.seconds
+    result = json.loads((tmp_path / "result.json").read_text())
+    assert result["seconds_aside"] == pytest.approx(run.aside, abs=0.001)
+    assert load_run(tmp_path).aside <= run.aside, "all but the last checkpoint's own"
+
+
 def test_a_finished_run_is_not_trained_again(tiny: Any, splits: Any, tmp_path: Path, heard: Any) -> None:
     first = train(tiny, splits, recipe=RECIPE, seeds=[0], out=tmp_path)
     again = train(tiny, splits, recipe=RECIPE, seeds=[0], out=tmp_path, resume=True, observers=[heard])

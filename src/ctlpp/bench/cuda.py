@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from rich.table import Table
@@ -12,6 +12,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from ctlpp.bench.reference import reference
+from ctlpp.bench.traffic import bytes_moved, memory_rate
 from ctlpp.benchmark.dataset import Dataset, generate
 from ctlpp.cli.progress import progress
 from ctlpp.cli.tables import table
@@ -36,6 +37,7 @@ class Speed:
     start: float  # seconds until every length had run and was captured
     gib: float  # peak memory
     teraflops: float  # of the matrix products
+    terabytes: float  # that the kernels' operands make, a second
 
 
 def crowd_sizes(text: str) -> list[int]:
@@ -49,8 +51,9 @@ def crowd_sizes(text: str) -> list[int]:
 def compare(models: Sequence[str] = tuple(RELEASED_CODE), crowds: Sequence[int] = CROWDS) -> tuple[Table | str, ...]:
     """The table of all models and crowd sizes."""
     data = generate("R", protocol="released")
-    peak = matrix_rate()
-    columns = ("seeds", "ms a seed-step", "seed-steps/s", "× authors' code", "TFLOP/s", "of the card", "start s", "GiB")
+    peak, bandwidth = matrix_rate(), memory_rate()
+    columns = ("seeds", "ms a seed-step", "seed-steps/s", "× authors' code", "TFLOP/s", "of the card", "TB/s",
+               "of the card", "start s", "GiB")  # fmt: skip
     rows = table(f"Whole training steps on {torch.cuda.get_device_name()}, released preset", "model", *columns)
     with progress("measuring", len(models) * len(crowds)) as advance:
         for model in models:
@@ -59,10 +62,15 @@ def compare(models: Sequence[str] = tuple(RELEASED_CODE), crowds: Sequence[int] 
                 times = RELEASED_CODE[model] / s.ms if model in RELEASED_CODE else 0.0
                 rows.add_row(
                     model, str(seeds), f"{s.ms:.4f}", f"{1e3 / s.ms:,.0f}", f"{times:.0f}", f"{s.teraflops:.0f}",
-                    f"{s.teraflops / peak:.0%}", f"{s.start:.0f}", f"{s.gib:.1f}",
+                    f"{s.teraflops / peak:.0%}", f"{s.terabytes:.1f}", f"{s.terabytes / bandwidth:.0%}",
+                    f"{s.start:.0f}", f"{s.gib:.1f}",
                 )  # fmt: skip
                 advance()
-    return rows, f"Matrix rate of the card, measured: {peak:.0f} TFLOP/s bf16."
+    return (
+        rows,
+        f"Measured on this card: {peak:.0f} TFLOP/s (a large bf16 product), {bandwidth:.1f} TB/s (a copy).",
+        "TB/s: the operands of all kernels of a step, each counted once (caches can make it exceed the memory's rate).",
+    )
 
 
 def measure(model: str, seeds: int, data: Dataset, steps: int = STEPS) -> Speed:
@@ -79,7 +87,9 @@ def measure(model: str, seeds: int, data: Dataset, steps: int = STEPS) -> Speed:
     ms = 1e3 * spent / steps / seeds
     gib = torch.cuda.max_memory_allocated() / 2**30
     flops = sum(flops_of(model, data, batches.at(n)[0].shape[-1]) for n in range(steps)) / steps * recipe.batch
-    return Speed(model=model, seeds=seeds, ms=ms, start=start, gib=gib, teraflops=flops / ms / 1e9)
+    moved = bytes_a_step(stepper, data, batches, steps) / seeds
+    rates = {"teraflops": flops / ms / 1e9, "terabytes": moved / ms / 1e9}
+    return Speed(model=model, seeds=seeds, ms=ms, start=start, gib=gib, **rates)
 
 
 def make_stepper(factory: Callable[[int, int], nn.Module], seeds: int, data: Dataset, recipe: Recipe) -> Stepper:
@@ -95,6 +105,17 @@ def warm_up(stepper: Stepper, batches: Batches, data: Dataset) -> None:
         for _ in range(4):
             stepper.step(0, *batch)
     torch.cuda.synchronize()
+
+
+def bytes_a_step(stepper: Stepper, data: Dataset, batches: Batches, steps: int) -> float:
+    """What the kernels of the first steps move on average, counted once for each length without graphs."""
+    quiet = replace(stepper)
+    quiet._replays = None
+    moved = {}
+    for tokens, targets in data.tensors("train").values():
+        batch = tokens[: batches.recipe.batch].cuda(), targets[: batches.recipe.batch].cuda()
+        moved[tokens.shape[-1]] = bytes_moved(lambda batch=batch: quiet.step(0, *batch))  # type: ignore[misc]
+    return sum(moved[batches.at(n)[0].shape[-1]] for n in range(steps)) / steps
 
 
 def run_steps(stepper: Stepper, batches: Batches, steps: int) -> None:

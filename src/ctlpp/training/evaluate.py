@@ -19,6 +19,7 @@ from torch.func import functional_call, vmap
 
 from ctlpp.training.batches import Split
 from ctlpp.training.crowd import Crowd
+from ctlpp.training.graphs import Replays
 from ctlpp.training.step import Loss
 from ctlpp.training.streams import Streams
 
@@ -47,40 +48,61 @@ class _Count(nn.Module):
         return torch.stack([right.double(), self.loss.of_logits(logits, targets).double() * len(targets)])
 
 
+@dataclass
+class Tally:
+    """Adds up right answers and losses over batches of examples; on CUDA by replaying graphs of the forward."""
+
+    crowd: Crowd
+    group: int  # seeds at a time
+    bf16: bool
+    total: Tensor  # right answers and summed losses, (S, 2) float64
+    replays: Replays | None
+
+    @staticmethod
+    def of(crowd: Crowd, group: int = 0, bf16: bool = False) -> "Tally":
+        """group: seeds at a time, 0 for all."""
+        group = (group or len(crowd.seeds)) if crowd.vectorised else 1
+        total = torch.zeros(len(crowd.seeds), 2, dtype=torch.float64, device=crowd.device)
+        return Tally(crowd, group, bf16, total, Replays() if crowd.device.type == "cuda" else None)
+
+    def over(self, tokens: Tensor, targets: Tensor, batch: int) -> Tensor:
+        """The sums over some examples of one length, (S, 2)."""
+        self.total.zero_()
+        for part in zip(torch.split(tokens, batch), torch.split(targets, batch), strict=True):
+            on_device = [tensor.to(self.crowd.device) for tensor in part]
+            if self.replays is None or not self.replays.run(self._add, *on_device):
+                self._add(*on_device)
+        return self.total.clone()
+
+    def _add(self, tokens: Tensor, targets: Tensor) -> None:
+        for first in range(0, len(self.crowd.seeds), self.group):
+            some = slice(first, first + self.group)
+            with torch.autocast(self.crowd.device.type, torch.bfloat16, enabled=self.bf16):
+                self.total[some] += _counts(self.crowd, some, tokens, targets)
+
+
 @torch.no_grad()
 def evaluate(
-    crowd: Crowd, splits: Mapping[str, Split], *, group: int = 0, batch: int = 1024, bf16: bool = False
+    crowd: Crowd, splits: Mapping[str, Split], *, batch: int = 1024, tally: Tally | None = None
 ) -> list[Score]:
     """Scores of all seeds: for each split all lengths together (length 0), then each length.
 
-    group: seeds at a time (0 for all); batch: examples at a time. No dropout, no gradient.
+    batch: examples at a time; tally: to be kept by whoever evaluates often. No dropout, no gradient.
     """
     crowd.module.eval()
+    tally = tally or Tally.of(crowd)
     scores = []
     for name, split in splits.items():
         lengths = [length for length in sorted(split) if len(split[length][1])]
         if not lengths:
             raise ValueError(f"split {name!r} is empty: nothing to evaluate")
-        sums = torch.stack([_sums(crowd, *split[length], group, batch, bf16) for length in lengths])  # (lengths, S, 2)
+        sums = torch.stack([tally.over(*split[length], batch) for length in lengths])  # (lengths, S, 2)
         sizes = torch.tensor([len(split[length][1]) for length in lengths], dtype=torch.float64)
         sums = torch.cat([sums.sum(0, keepdim=True), sums]).cpu()
         means = sums / torch.cat([sizes.sum()[None], sizes])[:, None, None]
         for length, of_length in zip([0, *lengths], means.tolist(), strict=True):
             scores += [Score(seed, name, length, *pair) for seed, pair in zip(crowd.seeds, of_length, strict=True)]
     return scores
-
-
-def _sums(crowd: Crowd, tokens: Tensor, targets: Tensor, group: int, batch: int, bf16: bool) -> Tensor:
-    """Right answers and summed loss of every seed on a split's examples of one length, (S, 2) float64."""
-    group = (group or len(crowd.seeds)) if crowd.vectorised else 1
-    total = torch.zeros(len(crowd.seeds), 2, dtype=torch.float64, device=crowd.device)
-    for start in range(0, len(targets), batch):
-        part = tokens[start : start + batch].to(crowd.device), targets[start : start + batch].to(crowd.device)
-        for first in range(0, len(crowd.seeds), group):
-            some = slice(first, first + group)
-            with torch.autocast(crowd.device.type, torch.bfloat16, enabled=bf16):
-                total[some] += _counts(crowd, some, *part)
-    return total
 
 
 def _counts(crowd: Crowd, group: slice, tokens: Tensor, targets: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ctlpp.training import checkpoint
 from ctlpp.training.batches import Batches, Split
-from ctlpp.training.evaluate import Score, evaluate
+from ctlpp.training.evaluate import Score, Tally, evaluate
 from ctlpp.training.folder import write_json
 from ctlpp.training.metrics import TRAINING, Metrics
 from ctlpp.training.observers import StepStats, tell
@@ -44,6 +44,8 @@ class Training:
     loss_count: int = 0  # steps since the last evaluation …
     saved: int = -1  # the step of the last checkpoint
     stopped: bool = False  # early
+    tally: Tally | None = None  # of the evaluations
+    aside: float = 0.0  # seconds that evaluations and checkpoints took, in all sittings
     loss_sum: Tensor = field(init=False)  # … and their summed losses, (S,)
 
     def __post_init__(self) -> None:
@@ -73,6 +75,7 @@ class Training:
         self.metrics = Metrics.from_tensors(strip(tensors, "metrics."), facts["splits"])
         self.step = self.saved = self.began_at = facts["step"]
         self.seconds, self.loss_count, self.stopped = facts["seconds"], facts["loss_count"], facts["stopped"]
+        self.aside = facts.get("aside", 0.0)
         engine = self.config["engine"]
         if engine["device"] == self.stepper.crowd.device.type:  # the same order of floating-point sums
             self.stepper.regroup(engine["seeds_at_a_time"])
@@ -89,12 +92,14 @@ class Training:
         facts = {
             "parameters": self.config["parameters"],
             "seconds": self.spent(),
+            "aside": self.aside,
             "loss_count": self.loss_count,
             "splits": self.metrics.splits,
             "stopped": self.stopped,
         }
-        checkpoint.save(self.folder / "checkpoint", self.step, tensors, facts)
-        checkpoint.write_atomically(self.folder / "metrics.parquet", self.metrics.parquet())
+        with self.watched():
+            checkpoint.save(self.folder / "checkpoint", self.step, tensors, facts)
+            checkpoint.write_atomically(self.folder / "metrics.parquet", self.metrics.parquet())
         self.saved, self.saved_at = self.step, monotonic()
         tell(self.observers, "on_checkpoint", self.step)
 
@@ -102,10 +107,19 @@ class Training:
         """Seconds of training, in all sittings."""
         return self.seconds + monotonic() - self.began
 
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Count the seconds of what is no training step, once all steps so far are done."""
+        if self.stepper.crowd.device.type == "cuda":
+            torch.cuda.synchronize(self.stepper.crowd.device)
+        began = monotonic()
+        yield
+        self.aside += monotonic() - began
+
     def run(self) -> Run:
         """The run as it stands."""
-        crowd = self.stepper.crowd
-        return Run(self.config, crowd, self.metrics, self.diverged(), self.step, self.spent(), self.folder)
+        crowd, spent = self.stepper.crowd, (self.spent(), self.aside)
+        return Run(self.config, crowd, self.metrics, self.diverged(), self.step, *spent, self.folder)
 
 
 def fit(training: Training) -> Run:
@@ -168,7 +182,10 @@ def _evaluate(training: Training) -> None:
     stepper = training.stepper
     known = training.diverged()
     stepper.crowd.set_progress(stepper.recipe.progress(training.step))
-    scores = evaluate(stepper.crowd, training.held_out, group=stepper.group, bf16=stepper.bf16)
+    if training.tally is None or training.tally.group > stepper.group:
+        training.tally = Tally.of(stepper.crowd, stepper.group, stepper.bf16)
+    with training.watched():
+        scores = evaluate(stepper.crowd, training.held_out, tally=training.tally)
     losses = (training.loss_sum / max(1, training.loss_count)).tolist()
     seeds = stepper.crowd.seeds
     scores += [Score(seed, TRAINING, 0, float("nan"), loss) for seed, loss in zip(seeds, losses, strict=True)]

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ctlpp.training.batches import Split
 from ctlpp.training.crowd import Crowd
-from ctlpp.training.evaluate import Score, evaluate
+from ctlpp.training.evaluate import Score, Tally, evaluate
 from ctlpp.training.metrics import TRAINING, Metrics
 
 
@@ -22,7 +22,8 @@ class Run:
     metrics: Metrics  # all evaluations
     diverged: dict[int, int]  # seed -> the step at which it was frozen
     step: int  # steps done
-    seconds: float  # spent training, over all sittings
+    seconds: float  # spent, over all sittings …
+    aside: float = 0.0  # … and how many of them on evaluations and checkpoints
     folder: Path | None = None
 
     @staticmethod
@@ -35,11 +36,11 @@ class Run:
         metrics = Metrics.from_tensors(strip(tensors, "metrics."), facts["splits"])
         frozen = tensors["diverged"].tolist()
         diverged = {seed: step for seed, step in zip(crowd.seeds, frozen, strict=True) if step >= 0}
-        return Run(config, crowd, metrics, diverged, facts["step"], facts["seconds"], folder)
+        return Run(config, crowd, metrics, diverged, facts["step"], facts["seconds"], facts.get("aside", 0.0), folder)
 
     def evaluate(self, splits: Mapping[str, Split]) -> list[Score]:
         """Scores of all seeds on other data."""
-        return evaluate(self.crowd, splits, group=self.config["engine"]["seeds_at_a_time"])
+        return evaluate(self.crowd, splits, tally=Tally.of(self.crowd, self.config["engine"]["seeds_at_a_time"]))
 
     def table(self) -> list[dict[str, Any]]:
         """One row a seed: its number, its final accuracy on every split, the step it diverged at or None."""
@@ -71,7 +72,8 @@ class Run:
             else:
                 of_seed["by_length"].setdefault(score.split, {})[str(score.length)] = score.accuracy
         about = {key: self.config[key] for key in ("model", "variant", "protocol", "parameters")}
-        spent = {"steps": self.step, "seconds": round(self.seconds, 3), "device": self.config["engine"]["device_name"]}
+        spent = {"steps": self.step, "seconds": round(self.seconds, 3), "seconds_aside": round(self.aside, 3)}
+        spent["device"] = self.config["engine"]["device_name"]
         return about | spent | {"versions": self.config["versions"], "seeds": list(seeds.values())}
 
 
