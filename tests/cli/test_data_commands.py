@@ -50,13 +50,14 @@ def test_every_option_of_generate_reaches_the_task(command: Command) -> None:
         *("generate", "S", "--symbols", "6", "--functions", "24", "--max-length", "4", "--train", "500"),
         *("--iid", "50", "--ood", "40", "--seed", "3", "--order", "left-to-right", "--protocol", "released"),
         *("--shared-functions", "4", "--shared-symbols", "2", "--weighting", "uniform", "--fill", "0.4"),
-        *("--out", "data"),
+        *("--distinct-sequences", "n/2", "--out", "data"),
     )
     assert done.code == 0, done.err
     task = json.loads(Path("data/task.json").read_text())
     assert (task["variant"], task["seed"], task["order"], task["protocol"]) == ("S", 3, "left-to-right", "released")
     assert (len(task["symbols"]), len(task["functions"])) == (6, 24)
     assert (task["shared_functions"], task["shared_symbols"]) == (4, 2)
+    assert (task["recipe"]["fill"], task["recipe"]["distinct_sequences"]) == (0.4, "n/2")
     assert task["splits"]["iid"]["examples"] == 50
     assert task["splits"]["ood"]["examples"] == 40
 
@@ -65,6 +66,18 @@ def test_the_released_protocol_reports_its_overlap(command: Command) -> None:
     done = command("generate", "A", *SMALL, "--protocol", "released", "--out", "data")
     assert "iid examples are in train." in done.out
     assert "as the released protocol has it" in command("check", "data").out
+
+
+@pytest.mark.parametrize(("limit", "sequences"), [("70", "70 (L=2), 70 (L=3)"), ("n/3", "35 (L=2), 35 (L=3)")])
+def test_few_function_sequences_are_drawn_named_and_counted(command: Command, limit: str, sequences: str) -> None:
+    sizes = ("--functions", "16", "--max-length", "3", "--train", "250", "--iid", "20", "--ood", "30")
+    made = command("generate", "A", "--symbols", "4", *sizes, "--distinct-sequences", limit, "--out", "data")
+    assert made.code == 0, made.err
+    line = f"Of each length, train and iid were drawn from at most {limit} function sequences."
+    assert line in made.out
+    proved = command("check", "data")
+    assert proved.code == 0, proved.err
+    assert f"Train and iid have {sequences} function sequences, at most {limit} as the recipe says." in proved.out
 
 
 def test_force_replaces_a_dataset_folder(command: Command) -> None:

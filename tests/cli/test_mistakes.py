@@ -43,6 +43,19 @@ SMALL = ("--symbols", "4", "--functions", "8", "--max-length", "3", "--train", "
             "A --symbols 4 --functions 8 --max-length 4 --train 1000 --iid 10 --ood 99999",
             "--ood 99999: only 2688 distinct examples are left; ask for fewer, or longer ones",
         ),
+        (
+            "A --distinct-sequences 1000",
+            "--distinct-sequences 1000: 88643 examples of 6 functions need 11081 sequences;"
+            " use 11081 or more, or fewer examples",
+        ),
+        (
+            "A --distinct-sequences n/9",
+            "--distinct-sequences n/9: 88643 examples of 6 functions need 11081 sequences; use n/8",
+        ),
+        (
+            "A --distinct-sequences some",
+            "--distinct-sequences 'some': use a whole number from 1, or n/7 for one to every 7 examples",
+        ),
         ("none.toml", "none.toml: not a readable TOML file: [Errno 2] No such file or directory: 'none.toml'"),
     ],
 )

@@ -142,6 +142,11 @@ def test_a_damaged_dataset_folder_is_not_trained_on(refused: Refused, run: tuple
     assert refused(*run[:-1], "other").startswith("data/train.parquet")
 
 
+def test_too_few_function_sequences_for_the_data_are_a_mistake(refused: Refused) -> None:
+    line = "--distinct-sequences 5: 124 examples of 3 functions need 31 sequences; use 31 or more, or fewer examples"
+    assert refused("train", "gru", "R", *DATA, *QUICK, "--distinct-sequences", "5") == line
+
+
 def test_options_of_the_data_make_no_sense_beside_a_folder(refused: Refused, run: tuple[str, ...]) -> None:
     line = "--symbols: data is a dataset folder and says that itself; leave the option out"
     assert refused(*run[:-1], "other", "--symbols", "4") == line

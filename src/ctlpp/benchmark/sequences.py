@@ -101,14 +101,13 @@ def _draw_firsts(
 
 
 def _too_few(limit: Limit, short: list[tuple[int, int, int]]) -> ValueError:
-    """`short` has what is needed, for how many examples, of which length."""
+    """`short` has how many sequences are needed for how many examples of which length."""
     if isinstance(limit, int):
         needed, n, length = max(short)
-        return ValueError(
-            f"distinct_sequences {limit}: {n} examples of {length} functions need {needed} sequences; "
-            f"use {needed} or more, or fewer examples"
-        )
-    needed, n, length = min(short, key=lambda case: (case[1] // case[0], -case[2]))
+        right = f"{needed} or more, or fewer examples"
+    else:  # n / k, rounded up, is enough while k is at most (n - 1) // (needed - 1)
+        needed, n, length = min(short, key=lambda case: ((case[1] - 1) // (case[0] - 1), -case[2]))
+        right = f"n/{(n - 1) // (needed - 1)}"
     return ValueError(
-        f"distinct_sequences {limit}: {n} examples of {length} functions need {needed} sequences; use n/{n // needed}"
+        f"distinct_sequences {limit}: {n} examples of {length} functions need {needed} sequences; use {right}"
     )
