@@ -91,7 +91,8 @@ def _fill(
         values = np.array([accuracy for cell in same for accuracy in cell.accuracies])
         if len(values):
             mean[i, j] = values.mean()
-            texts[i][j] = f"{values.mean():.2f}\n± {values.std():.2f}"
+            spread = f"\n± {values.std(ddof=1):.2f}" if len(values) > 1 else ""
+            texts[i][j] = f"{values.mean():.2f}{spread}"
     return mean, texts
 
 

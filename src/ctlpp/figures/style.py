@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import matplotlib as mpl
 import numpy as np
@@ -73,7 +73,12 @@ def new_figure(width: float, height: float) -> Figure:
 def save(figure: Figure, stem: Path, formats: Sequence[str] = FORMATS) -> None:
     """Write the figure in every format; the same figure gives the same bytes."""
     for kind in formats:
-        figure.savefig(stem.with_suffix(f".{kind}"), metadata=_METADATA[kind])
+        render(figure, stem.with_suffix(f".{kind}"), kind)
+
+
+def render(figure: Figure, file: Path | BinaryIO, kind: str, dots: float | None = None) -> None:
+    """Write the figure in one format, to a path or an open file. dots: per inch, by default as for print."""
+    figure.savefig(file, format=kind, metadata=_METADATA[kind], dpi=dots or _RC["savefig.dpi"])
 
 
 def group_colours(groups: Sequence[str]) -> dict[str, str]:

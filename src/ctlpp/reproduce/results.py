@@ -23,9 +23,13 @@ import pyarrow.parquet as pq
 from ctlpp.report.collecting import collect
 from ctlpp.report.page import make_page
 from ctlpp.reproduce.cells import RUNS
+from ctlpp.reproduce.drawings import FORMATS, NAMES, draw_all
 from ctlpp.reproduce.found import Found, find
 from ctlpp.reproduce.parquet import as_table
 from ctlpp.reproduce.plan import Planned
+from ctlpp.reproduce.similar import examples
+
+FIGURES = "figures"
 
 
 @dataclass(frozen=True)
@@ -51,8 +55,9 @@ def write_results(out: Path, plan: Sequence[Planned] | None = None) -> Written:
     found = find(out, plan)
     replace_file(out / "results.parquet", parquet(found))
     replace_file(out / "results.md", b"")
+    figures = write_figures(found)
     write_report(found)
-    return summary(found, ())
+    return summary(found, figures)
 
 
 def write_page(out: Path, page: Path, plan: Sequence[Planned] | None = None) -> None:
@@ -65,6 +70,18 @@ def parquet(found: Found) -> bytes:
     file = BytesIO()
     pq.write_table(as_table(found), file)
     return file.getvalue()
+
+
+def write_figures(found: Found) -> list[str]:
+    """Draw what can be drawn; figures of what is no longer there are removed."""
+    drawn = []
+    for name, content in draw_all(found, examples(found)):
+        replace_file(found.out / FIGURES / name, content)
+        drawn.append(name)
+    for name in (f"{stem}.{kind}" for stem in NAMES for kind in FORMATS):
+        if name not in drawn:
+            (found.out / FIGURES / name).unlink(missing_ok=True)
+    return drawn
 
 
 def write_report(found: Found) -> None:

@@ -1,0 +1,121 @@
+"""The figures of a results folder, each drawn only if something of it has run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from io import BytesIO
+
+import pyarrow as pa
+from matplotlib.figure import Figure
+
+from ctlpp.analysis.history import History
+from ctlpp.figures.crowds import draw_by_length, draw_learning
+from ctlpp.figures.function_tables import draw_tables
+from ctlpp.figures.repeats import Pair, draw_repeats
+from ctlpp.figures.seeds import Dots
+from ctlpp.figures.similarity import draw_side_by_side, draw_symbols
+from ctlpp.figures.staged import Cell as Staged
+from ctlpp.figures.staged import draw_staged
+from ctlpp.figures.style import render, style
+from ctlpp.figures.table1 import Entry, draw_table1
+from ctlpp.report.comparing import SPLITS
+from ctlpp.report.strangers import DamagedError, read_columns
+from ctlpp.reproduce.cells import Cell
+from ctlpp.reproduce.found import Found, repeats, tables
+from ctlpp.reproduce.similar import Example
+from ctlpp.reproduce.wording import title
+
+FORMATS = ("png", "pdf")  # for the page, and for print
+DOTS = 200  # an inch, of a PNG
+SIMILAR = ("success-R", "failure-R", "failure-A")
+PROTOCOLS = ("released", "paper")
+NAMES = (
+    "table1",
+    *(f"{what}-{protocol}" for what in ("curves", "lengths") for protocol in PROTOCOLS),
+    *("staged", "repeats", "tables", "similarity"),
+    *(f"similarity-{name}" for name in SIMILAR),
+)  # all that may be drawn
+Drawing = tuple[str, Callable[[], Figure]]
+
+
+def draw_all(found: Found, seen: Sequence[Example]) -> Iterator[tuple[str, bytes]]:
+    """Every figure in every format: file name and content."""
+    for name, draw in drawings(found, seen):
+        with style():
+            figure = draw()
+            for kind in FORMATS:
+                file = BytesIO()
+                render(figure, file, kind, DOTS)
+                yield f"{name}.{kind}", file.getvalue()
+
+
+def drawings(found: Found, seen: Sequence[Example]) -> Iterator[Drawing]:
+    """The figures by name, each with the call that draws it."""
+    asked = [(planned, cell) for planned in found.asked("table1") if (cell := found.done(planned))]
+    if asked:
+        yield "table1", partial(draw_table1, [_entry(found, cell) for _, cell in asked])
+    for protocol in PROTOCOLS:
+        own = {(cell.model, cell.variant): cell for planned, cell in asked if planned.protocol == protocol}
+        curves = {key: history for key, cell in own.items() if (history := history_of(cell))}
+        if curves:
+            yield f"curves-{protocol}", partial(draw_learning, curves)
+            yield f"lengths-{protocol}", partial(draw_by_length, curves)
+    staged = [cell for planned in found.asked("staged") if (cell := found.done(planned)) and cell.grid]
+    if staged:
+        yield "staged", partial(draw_staged, [_staged(cell) for cell in staged])
+    if pairs := [_pair(found, one, other) for _, one, other in repeats(found)]:
+        yield "repeats", partial(draw_repeats, pairs)
+    several = {_title(cells[0]): cells for cells in tables(found).values() if len(cells) > 1}
+    if several:
+        panels = {name: [(cell.table, dots(found, cell)) for cell in cells] for name, cells in several.items()}
+        yield "tables", partial(draw_tables, panels)
+    if seen:
+        yield "similarity", partial(draw_side_by_side, [one.matrices for one in seen], [one.value for one in seen])
+        for one in seen:
+            yield f"similarity-{one.name}", partial(draw_symbols, one.matrices)
+
+
+def dots(found: Found, cell: Cell, split: str = "ood") -> Dots:
+    """The seeds of a cell, counted as the paper did."""
+    row = found.row(cell, split)
+    return Dots(tuple(cell.values(split, row.selection)), row.summary.mean, row.summary.interval)
+
+
+def history_of(cell: Cell) -> History | None:
+    """The curves of all seeds of a cell; None if no run has any."""
+    parts = []
+    for record in cell.records:
+        try:
+            parts.append(
+                read_columns(record.folder / "metrics.parquet", ["step", "seed", "split", "length", "accuracy"])
+            )
+        except DamagedError:
+            continue
+    history = History.of(pa.concat_tables(parts)) if parts else None
+    return history if history is not None and ("ood", 0) in history.accuracy else None
+
+
+def _title(cell: Cell) -> str:
+    return f"{title(cell.model)} on {cell.variant}"
+
+
+def _entry(found: Found, cell: Cell) -> Entry:
+    known = {split: getattr(cell.published, split) for split in SPLITS} if cell.published else None
+    return Entry(cell.model, cell.variant, cell.protocol, {split: dots(found, cell, split) for split in SPLITS}, known)
+
+
+def _staged(cell: Cell) -> Staged:
+    assert cell.grid is not None
+    return Staged(cell.model, *cell.grid, tuple(cell.values("ood")))
+
+
+def _pair(found: Found, one: Cell, other: Cell) -> Pair:
+    both = {"distinct": one, "repeated": other}
+    return Pair(
+        model=one.model,
+        variant=one.variant,
+        dots={kind: dots(found, cell) for kind, cell in both.items()},
+        curves={kind: history for kind, cell in both.items() if (history := history_of(cell))},
+        published=one.published.ood if one.published else None,
+    )

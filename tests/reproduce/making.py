@@ -1,0 +1,127 @@
+"""Runs of the plan at full size, made without training: whatever accuracies a test wants."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from tests.report.conftest import config_of, make_task, write_analysis
+
+from ctlpp.benchmark.task import Task
+from ctlpp.models.zoo import MODELS
+from ctlpp.reproduce.plan import Planned, plan
+from ctlpp.training.recipe import recipe_for
+
+LENGTHS = range(2, 7)
+DATA = ("seed", "shared_functions", "shared_symbols")
+
+
+def planned(name: str) -> Planned:
+    """A cell of the full plan by its name."""
+    return next(cell for cell in plan("all", "full") if cell.name == name)
+
+
+def make_piece(
+    out: Path,
+    cell: Planned | str,
+    accuracies: Sequence[float],
+    *,
+    first: int = 0,
+    iid: float | Sequence[float] = 1.0,
+    diverged: Sequence[int] = (),
+    analysed: bool = False,
+    **other: Any,
+) -> Path:
+    """A finished piece of a cell; seed `first + i` has the i-th accuracy on ood."""
+    cell = planned(cell) if isinstance(cell, str) else cell
+    seeds = range(first, first + len(accuracies))
+    iids = [iid] * len(accuracies) if isinstance(iid, int | float) else list(iid)
+    folder = out / "runs" / cell.name / f"{seeds[0]}-{seeds[-1]}"
+    folder.mkdir(parents=True)
+    task = task_of(cell)
+    (folder / "config.json").write_text(json.dumps(config(cell, task, seeds) | other))
+    result = {
+        "steps": cell.steps,
+        "seconds": 4321.0,
+        "seeds": [
+            result_of(seed, inside, outside, seed in diverged)
+            for seed, inside, outside in zip(seeds, iids, accuracies, strict=True)
+        ],
+    }
+    (folder / "result.json").write_text(json.dumps(result))
+    write_curves(folder / "metrics.parquet", seeds, iids, accuracies, cell.steps)
+    if analysed:
+        write_analysis(folder / "analysis", task, seeds)
+    return folder
+
+
+def task_of(cell: Planned) -> Task:
+    """The task of a cell."""
+    options = {key: value for key, value in cell.options.items() if key in DATA}
+    return make_task(cell.variant, 8, 32, max_length=6, protocol=cell.protocol, **options)
+
+
+def config(cell: Planned, task: Task, seeds: Sequence[int]) -> dict[str, Any]:
+    """The `config.json` of a piece."""
+    made = config_of(
+        task,
+        seeds,
+        model=cell.model,
+        preset=cell.preset,
+        options=dict(MODELS[cell.model].sizes[cell.preset]),
+        recipe=json.loads(json.dumps(asdict(recipe_for(cell.model, cell.preset, cell.variant)))),
+        parameters={"lstm": 407_816, "transformer": 155_018, "ndr": 673_299}[cell.model],
+        engine={"device": "cuda", "device_name": "NVIDIA H200", "precision": "bf16"},
+    )
+    limit = dict(cell.data).get("distinct_sequences")
+    made["task"]["recipe"] = {"train": 300_000} | ({"distinct_sequences": limit} if limit else {})
+    return made
+
+
+def result_of(seed: int, iid: float, ood: float, diverged: bool) -> dict[str, Any]:
+    """A seed in `result.json`: longer examples are harder by 0.02 a function, as far as accuracies allow."""
+    return {
+        "seed": seed,
+        "accuracy": {"iid": iid, "ood": ood},
+        "by_length": {
+            split: {str(n): min(1.0, max(0.0, value + 0.02 * (4 - n))) for n in LENGTHS}
+            for split, value in (("iid", iid), ("ood", ood))
+        },
+        "diverged": diverged,
+        "diverged_at": 7 if diverged else None,
+    }
+
+
+def write_curves(
+    path: Path, seeds: Sequence[int], iid: Sequence[float], ood: Sequence[float], steps: int, points: int = 40
+) -> None:
+    """Seeds that take off one after the other."""
+    rows = []
+    for step in np.linspace(steps / points, steps, points).astype(int).tolist():
+        for at, seed in enumerate(seeds):
+            risen = 1 / (1 + np.exp(-(step / steps - 0.2 - 0.01 * ((7 * seed) % 20)) * 40))
+            for split, end in (("iid", iid[at]), ("ood", ood[at])):
+                value = end if step == steps else 0.125 + (end - 0.125) * risen
+                rows += [(step, seed, split, length, value, 1.0) for length in (0, *LENGTHS)]
+            rows.append((step, seed, "training", 0, None, 1.0 / step))
+    names = ("step", "seed", "split", "length", "accuracy", "loss")
+    columns = {name: list(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}
+    pq.write_table(pa.table(columns), path)
+
+
+def scatter(mean: float, std: float, count: int, seed: int = 0) -> list[float]:
+    """Accuracies with about this mean and spread, in thousandths as on 1,000 examples."""
+    draw = np.random.Generator(np.random.PCG64(seed))
+    values = draw.beta(*_shape(mean, std), size=count) if std else np.full(count, mean)
+    return [round(float(value), 3) for value in values]
+
+
+def _shape(mean: float, std: float) -> tuple[float, float]:
+    total = mean * (1 - mean) / std**2 - 1
+    return mean * total, (1 - mean) * total
