@@ -97,14 +97,13 @@ def work_off(cells: Sequence[Planned], out: Path, orders: Orders, page: Path | N
 
     from ctlpp.cli.main import fail
     from ctlpp.reproduce.executing import MachineError, execute, machine_trouble
-    from ctlpp.reproduce.results import write_page, write_results
+    from ctlpp.reproduce.results import write_page
     from ctlpp.training.inputs import find_device
 
     if find_device(orders.device).type == "cpu" and all(cell.preset == "quick" for cell in cells):
         torch.set_num_threads(1)  # such small products gain nothing from a second thread
     try:
-        outcome = execute(cells, out, orders, Terminal(), lambda: write_results(out))
-        written = write_results(out)
+        outcome, written = execute(cells, out, orders, Terminal())
         if page is not None:
             write_page(out, page)
     except KeyboardInterrupt as stop:
@@ -121,9 +120,7 @@ def work_off(cells: Sequence[Planned], out: Path, orders: Orders, page: Path | N
 
 def how_to_go_on(stop: BaseException) -> str:
     """The line that an interrupted reproduction ends with."""
-    from ctlpp.reproduce.executing import TimeIsUpError
-
-    why = "the time is up" if isinstance(stop, TimeIsUpError) else str(stop).partition(";")[0] or "interrupted"
+    why = str(stop).partition(";")[0] or "interrupted"
     return f"{why}; go on with: {shlex.join(['ctlpp', *sys.argv[1:]])}"
 
 

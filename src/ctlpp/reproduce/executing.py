@@ -6,23 +6,24 @@ Any of it can be killed and is taken up again: what is finished is skipped, what
 from __future__ import annotations
 
 import errno
-import signal
+import shutil
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from time import monotonic
-from typing import Any, Protocol
+from typing import Protocol
 
 from ctlpp.reproduce.failures import forget_failure, note_failure
 from ctlpp.reproduce.holding import BusyError, held
 from ctlpp.reproduce.keeping import shrink
+from ctlpp.reproduce.pacing import Alarm, Pages
 from ctlpp.reproduce.pieces import Piece, Standing, recipe_of, stand, take
 from ctlpp.reproduce.plan import Planned
+from ctlpp.reproduce.results import Written, write_results
+from ctlpp.training.checkpoint import make_folder
 
-PATIENCE = 10  # results are written anew when that took at most this part of the time since
-_MACHINE = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM}
 Start = Callable[[int], Callable[[int], None]]  # told a number of seeds, gives what to call with progress
+_MACHINE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,29 +65,25 @@ class MachineError(Exception):
     """The disk is full, or the GPU is gone: there is no use in going on."""
 
 
-class TimeIsUpError(KeyboardInterrupt):
-    """The minutes are over, and everything is saved."""
-
-
-def execute(cells: Sequence[Planned], out: Path, orders: Orders, screen: Screen, write: Callable[[], Any]) -> Outcome:
-    """Work off the cells; `write` is called as pieces are done and makes the results of what is there."""
-    outcome, pages = Outcome(), Pages(write)
-    alarm = Alarm(orders.minutes)
+def execute(cells: Sequence[Planned], out: Path, orders: Orders, screen: Screen) -> tuple[Outcome, Written]:
+    """Work off the cells, and keep tables, figures and report in step with what is there."""
+    outcome, alarm, pages = Outcome(), Alarm(orders.minutes), Pages(lambda: write_results(out))
     work = [(cell, piece) for cell in cells for piece in to_work_on(stand(out, cell, orders.seeds_a_piece), orders)]
     if not orders.retry:
         outcome.failed = {piece.folder: piece.failure for _, piece in work if piece.failure}
         work = [(cell, piece) for cell, piece in work if not piece.failure]
+    make_folder(out)
     try:
         for number, (cell, piece) in enumerate(work, 1):
             alarm.check()
             title = f"{number} of {len(work)}: {cell.title}, seeds {piece.folder.name}"
-            _try(cell, piece, title, out, orders, screen, alarm, outcome)
+            _try(_Job(cell, piece, title, out, orders, screen, alarm), outcome)
             pages.changed()
     except KeyboardInterrupt:
-        pages.catch_up()
+        if work:
+            pages.latest()
         raise
-    pages.write()
-    return outcome
+    return outcome, pages.latest()
 
 
 def to_work_on(standing: Standing, orders: Orders) -> list[Piece]:
@@ -108,61 +105,82 @@ def large(piece: Piece, orders: Orders) -> bool:
     return orders.small and (piece.folder / "checkpoint").is_dir()
 
 
-def _try(
-    cell: Planned,
-    piece: Piece,
-    title: str,
-    out: Path,
-    orders: Orders,
-    screen: Screen,
-    alarm: Alarm,
-    outcome: Outcome,
-) -> None:
+@dataclass(frozen=True)
+class _Job:
+    """One piece, and all that belongs to working on it."""
+
+    cell: Planned
+    piece: Piece
+    title: str
+    out: Path
+    orders: Orders
+    screen: Screen
+    alarm: Alarm
+
+
+def _try(job: _Job, outcome: Outcome) -> None:
     """Work on a piece and note how it went."""
-    name = f"{cell.name}.{piece.folder.name}"
+    folder, name = job.piece.folder, f"{job.cell.name}.{job.piece.folder.name}"
     try:
-        if not take(out, cell, piece):
+        if not take(job.out, job.cell, job.piece):
             raise BusyError(f"{name} has seeds that another process has taken")
-        with held(out, name):
-            forget_failure(piece.folder)
-            _work_on(cell, piece, title, orders, screen, alarm)
-            outcome.done.append(piece.folder)
-    except BusyError as error:
-        outcome.busy.append(piece.folder)
-        screen.note(f"{error}: left to it")
+        with held(job.out, name):
+            forget_failure(folder)
+            _work_on(job)
+        outcome.done.append(folder)
     except Exception as error:
+        if isinstance(error, BusyError) or isinstance(error.__cause__, BlockingIOError):
+            outcome.busy.append(folder)
+            return job.screen.note(f"{job.title}: another process is at it; left to that one")
         if trouble := machine_trouble(error):
             raise MachineError(trouble) from error
-        outcome.failed[piece.folder] = note_failure(piece.folder, error)
-        screen.note(f"failed: {title}: {outcome.failed[piece.folder]}")
-        if "CUDA error" in str(error):
-            raise MachineError(f"the GPU fails ({outcome.failed[piece.folder]}): start again, with --retry") from error
+        outcome.failed[folder] = reason = note_failure(folder, error)
+        job.screen.note(f"{job.title}: failed: {reason}")
+        if "CUDA error" in str(error):  # whatever comes after in this process would fail as well
+            raise MachineError(f"the GPU has failed ({reason}): start again, with --retry") from error
+    finally:
+        _make_room()
 
 
-def _work_on(cell: Planned, piece: Piece, title: str, orders: Orders, screen: Screen, alarm: Alarm) -> None:
+def _work_on(job: _Job) -> None:
+    """Whatever the piece still needs."""
     from ctlpp.benchmark.dataset import generate
     from ctlpp.figures.whole_run import analyze_run
     from ctlpp.training.run import train
 
-    if not (piece.folder / "result.json").is_file():
-        with screen.training(title) as watch:
+    cell, folder, orders = job.cell, job.piece.folder, job.orders
+    for left in folder.glob(".*.part"):  # by a process that was killed
+        shutil.rmtree(left, ignore_errors=True)
+    if not (folder / "result.json").is_file():
+        with job.screen.training(job.title) as watch:
             train(
                 cell.model,
                 generate(cell.variant, **cell.options),
-                seeds=piece.seeds,
+                seeds=job.piece.seeds,
                 recipe=recipe_of(cell),
                 preset=cell.preset,
                 device=orders.device,
-                out=piece.folder,
+                out=folder,
                 resume=True,
-                observers=[watch, alarm],
+                observers=[watch, job.alarm],
                 about={"cell": cell.name},
             )
-    if analysable(piece, orders):
-        with screen.analysing(title) as start:
-            analyze_run(piece.folder, force=True, device=orders.device, figures=False, computing=start)
-    if orders.small:
-        shrink(piece.folder, orders.keep_weights)
+    if analysable(job.piece, orders):
+        with job.screen.analysing(job.title) as start:
+            analyze_run(folder, force=True, device=orders.device, figures=False, computing=start)
+    if large(job.piece, orders):
+        shrink(folder, orders.keep_weights)
+
+
+def _make_room() -> None:
+    """Let go of the memory of the piece before."""
+    import gc
+
+    import torch
+
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
 
 
 def machine_trouble(error: BaseException) -> str:
@@ -171,44 +189,3 @@ def machine_trouble(error: BaseException) -> str:
     if not isinstance(cause, OSError) or cause.errno not in _MACHINE:
         return ""
     return str(error) if error is not cause else f"cannot write {cause.filename}: {cause.strerror}; make room and go on"
-
-
-class Alarm:
-    """An observer of `train` that interrupts it, as Ctrl-C would, when the minutes are over."""
-
-    def __init__(self, minutes: float | None) -> None:
-        self.end = float("inf") if minutes is None else monotonic() + 60 * minutes
-
-    def check(self) -> None:
-        """Raise `TimeIsUpError` if it is."""
-        if monotonic() >= self.end:
-            raise TimeIsUpError
-
-    def on_step(self, stats: object) -> None:
-        """Let training save and stop."""
-        if monotonic() >= self.end:
-            signal.raise_signal(signal.SIGINT)
-
-
-class Pages:
-    """Results that are kept up to date, without spending much of the time on it."""
-
-    def __init__(self, write: Callable[[], Any]) -> None:
-        self._write, self._stale, self._next = write, False, 0.0
-
-    def changed(self) -> None:
-        """A piece is done."""
-        self._stale = True
-        if monotonic() >= self._next:
-            self.write()
-
-    def catch_up(self) -> None:
-        """Write what has not been written yet."""
-        if self._stale:
-            self.write()
-
-    def write(self) -> None:
-        """Write now."""
-        start = monotonic()
-        self._write()
-        self._stale, self._next = False, monotonic() + PATIENCE * (monotonic() - start)

@@ -52,11 +52,6 @@ class Standing:
         done = {seed for piece in self.found if piece.finished for seed in piece.seeds}
         return tuple(seed for seed in self.cell.seeds if seed in done)
 
-    @property
-    def seed_steps(self) -> int:
-        """Steps that remain, summed over seeds."""
-        return sum((self.cell.steps - piece.step) * len(piece.seeds) for piece in self.to_do)
-
 
 def recipe_of(cell: Planned) -> Recipe:
     """How a cell is trained: as its preset says, with checkpoints that make a kill cheap."""
@@ -116,7 +111,7 @@ def _read_piece(folder: Path, seeds: tuple[int, ...], cell: Planned) -> Piece:
         raise ValueError(f"{folder} does not hold the seeds that its name says: remove or rename that folder")
     done = record.state == "finished"
     step = cell.steps if done else saved_step(folder)
-    return Piece(folder, seeds, done, step, "" if done else read_failure(folder))
+    return Piece(folder, seeds, done, step, read_failure(folder))
 
 
 def saved_step(folder: Path) -> int:

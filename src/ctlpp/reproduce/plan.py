@@ -104,19 +104,19 @@ FULL = Size(
     tables=5,
     sequences=RELEASED,
 )
-_SMALL: Options = (("symbols", 4), ("functions", 8), ("max_length", 4), ("train", 2_200), ("iid", 200), ("ood", 400))
+_SMALL = {"symbols": 4, "functions": 8, "max_length": 4, "train": 2_200, "iid": 200, "ood": 400, "fill": 0.9}
 QUICK = Size(
     preset="quick",
     seeds=3,
-    transformers=4,
+    transformers=3,
     few=2,
     shared_functions=(4, 8),  # corners
     shared_symbols=(2, 3),
     tables=3,
     sequences="n/4",
-    data=(*_SMALL, ("fill", 0.9)),
-    staged=(*_SMALL[:1], ("functions", 16), *_SMALL[2:], ("fill", 0.9)),
-    steps={"ndr": 1_000, "transformer": 500, "lstm": 500},
+    data=tuple(_SMALL.items()),
+    staged=tuple((_SMALL | {"functions": 16, "ood": 200}).items()),
+    steps={"ndr": 800, "transformer": 300, "lstm": 800},
 )
 SIZES: dict[str, Size] = {"full": FULL, "quick": QUICK}
 
