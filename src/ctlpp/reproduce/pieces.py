@@ -99,12 +99,13 @@ def find_pieces(out: Path, cell: Planned) -> Iterator[Piece]:
 
 
 def _read_piece(folder: Path, seeds: tuple[int, ...], cell: Planned) -> Piece:
-    if not (folder / "config.json").exists():
+    ended = (folder / "result.json").exists()
+    if not (folder / "config.json").exists() and not ended:
         return Piece(folder, seeds, failure=read_failure(folder))  # somebody was about to begin
     record = read_record(folder, folder.name)
     if record.state == "version":
         raise ValueError(f"{folder} was {record.reason}: choose another folder with --out")
-    if record.state not in ("finished", "unfinished"):
+    if record.state in ("damaged", "foreign") and (ended or not record.config):  # else its checkpoint has what is lost
         raise ValueError(f"{folder} is damaged ({record.reason}): remove that folder, and its seeds are trained again")
     check_settings(folder, record.config, cell)
     if record.config["seeds"] != list(seeds):

@@ -116,7 +116,7 @@ QUICK = Size(
     sequences="n/4",
     data=tuple(_SMALL.items()),
     staged=tuple((_SMALL | {"functions": 16, "ood": 200}).items()),
-    steps={"ndr": 800, "transformer": 300, "lstm": 800},
+    steps={"ndr": 600, "transformer": 200, "lstm": 800},
 )
 SIZES: dict[str, Size] = {"full": FULL, "quick": QUICK}
 
