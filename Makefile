@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 SHELL := /bin/bash
 
-.PHONY: demo test check bench clean
+.PHONY: demo test check bench results clean
 
 demo: .venv/user
 	$(BIN)/python -m ctlpp.demo
@@ -19,6 +19,10 @@ check: .venv/dev
 bench: .venv/user
 	$(BIN)/ctlpp bench data
 	$(BIN)/ctlpp bench train
+
+# Tables, figures and the page, anew from results/runs
+results: .venv/user
+	$(BIN)/ctlpp reproduce all --out results --no-train --page docs/reproduction.md
 
 clean:
 	rm -rf .venv demo dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

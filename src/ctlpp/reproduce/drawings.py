@@ -6,10 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from io import BytesIO
 
-import pyarrow as pa
 from matplotlib.figure import Figure
 
-from ctlpp.analysis.history import History
 from ctlpp.figures.crowds import draw_by_length, draw_learning
 from ctlpp.figures.function_tables import draw_tables
 from ctlpp.figures.repeats import Pair, draw_repeats
@@ -20,9 +18,9 @@ from ctlpp.figures.staged import draw_staged
 from ctlpp.figures.style import render, style
 from ctlpp.figures.table1 import Entry, draw_table1
 from ctlpp.report.comparing import SPLITS
-from ctlpp.report.strangers import DamagedError, read_columns
 from ctlpp.reproduce.cells import Cell
 from ctlpp.reproduce.found import Found, repeats, tables
+from ctlpp.reproduce.learning import history_of
 from ctlpp.reproduce.similar import Example
 from ctlpp.reproduce.wording import title
 
@@ -80,20 +78,6 @@ def dots(found: Found, cell: Cell, split: str = "ood") -> Dots:
     """The seeds of a cell, counted as the paper did."""
     row = found.row(cell, split)
     return Dots(tuple(cell.values(split, row.selection)), row.summary.mean, row.summary.interval)
-
-
-def history_of(cell: Cell) -> History | None:
-    """The curves of all seeds of a cell; None if no run has any."""
-    parts = []
-    for record in cell.records:
-        try:
-            parts.append(
-                read_columns(record.folder / "metrics.parquet", ["step", "seed", "split", "length", "accuracy"])
-            )
-        except DamagedError:
-            continue
-    history = History.of(pa.concat_tables(parts)) if parts else None
-    return history if history is not None and ("ood", 0) in history.accuracy else None
 
 
 def _title(cell: Cell) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from ctlpp.report.statistics import Summary
-from ctlpp.reproduce.cells import SELECTIONS
+from ctlpp.report.collecting import Record
+from ctlpp.report.statistics import Summary, summarise
+from ctlpp.reproduce.cells import ALL, SELECTIONS, Cell
 from ctlpp.reproduce.found import Found
 from ctlpp.reproduce.rows import Row
 
@@ -16,26 +18,29 @@ DIGITS = 6
 _LENGTH = pa.struct(
     [("length", pa.int32()), *((name, pa.float64()) for name in ("mean", "std", "interval_low", "interval_high"))]
 )
-_TEXTS = ("cell", "model", "variant", "protocol", "preset", "repeated_sequences", "selection", "split", "verdict")
-_WHOLE = ("table", "shared_functions", "shared_symbols", "seeds", "planned", "diverged", "not_converged")
-_COUNTS = ("above_95", "published_above_95")
-SCHEMA: dict[str, Any] = {
-    **dict.fromkeys(_TEXTS, pa.string()),
-    **dict.fromkeys((*_WHOLE, *_COUNTS), pa.int64()),
-    "experiments": pa.list_(pa.string()),
+_TEXT, _WHOLE, _TEXTS = pa.string(), pa.int64(), pa.list_(pa.string())
+KINDS: dict[str, Any] = {
+    **dict.fromkeys(("cell", "model", "variant", "protocol", "preset", "repeated_sequences"), _TEXT),
+    **dict.fromkeys(("selection", "split", "verdict"), _TEXT),
+    **dict.fromkeys(("table", "shared_functions", "shared_symbols", "seeds", "planned"), _WHOLE),
+    **dict.fromkeys(("diverged", "not_converged", "above_95", "published_above_95"), _WHOLE),
+    **dict.fromkeys(("experiments", "not_compared"), _TEXTS),
     "by_length": pa.list_(_LENGTH),
     "published_inside": pa.bool_(),
-    "not_compared": pa.list_(pa.string()),
-}  # whatever is not here is a number
+}  # of the columns that are not real numbers
 
 
 def as_table(found: Found) -> pa.Table:
-    """All rows."""
+    """All rows; without any, the columns alone."""
     lines = [_line(found, row) for row in found.rows.values()]
-    columns = list(lines[0]) if lines else list(SCHEMA)
-    return pa.table(
-        {name: pa.array([line[name] for line in lines], SCHEMA.get(name, pa.float64())) for name in columns}
-    )
+    columns = lines[0] if lines else _line(found, _nothing())
+    return pa.table({name: pa.array([line[name] for line in lines], KINDS.get(name, pa.float64())) for name in columns})
+
+
+def _nothing() -> Row:
+    """A row that says which columns there are."""
+    empty, nobody = Cell("", others=(Record(Path(), "", "foreign"),)), summarise([])
+    return Row(cell=empty, selection=ALL, split="iid", diverged=0, not_converged=0, summary=nobody, lengths={})
 
 
 def _line(found: Found, row: Row) -> dict[str, Any]:

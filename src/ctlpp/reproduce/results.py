@@ -20,13 +20,15 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
+from ctlpp.report import page as report
 from ctlpp.report.collecting import collect
-from ctlpp.report.page import make_page
 from ctlpp.reproduce.cells import RUNS
 from ctlpp.reproduce.drawings import FORMATS, NAMES, draw_all
 from ctlpp.reproduce.found import Found, find
+from ctlpp.reproduce.page import make_page
 from ctlpp.reproduce.parquet import as_table
 from ctlpp.reproduce.plan import Planned
+from ctlpp.reproduce.sheet import sheet
 from ctlpp.reproduce.similar import examples
 
 FIGURES = "figures"
@@ -54,7 +56,7 @@ def write_results(out: Path, plan: Sequence[Planned] | None = None) -> Written:
     """
     found = find(out, plan)
     replace_file(out / "results.parquet", parquet(found))
-    replace_file(out / "results.md", b"")
+    replace_file(out / "results.md", sheet(found).encode())
     figures = write_figures(found)
     write_report(found)
     return summary(found, figures)
@@ -62,7 +64,8 @@ def write_results(out: Path, plan: Sequence[Planned] | None = None) -> Written:
 
 def write_page(out: Path, page: Path, plan: Sequence[Planned] | None = None) -> None:
     """Write the page *Does it reproduce?* from what is in a results folder."""
-    replace_file(page, b"")
+    found = find(out, plan)
+    replace_file(page, make_page(found, examples(found), page).encode())
 
 
 def parquet(found: Found) -> bytes:
@@ -88,7 +91,7 @@ def write_report(found: Found) -> None:
     """The page of `ctlpp report` over all runs; none without runs."""
     path = found.out / "report.html"
     if any(cell.records or cell.others for cell in found.cells.values()):
-        replace_file(path, make_page(collect([found.out / RUNS])).encode())
+        replace_file(path, report.make_page(collect([found.out / RUNS])).encode())
     else:
         path.unlink(missing_ok=True)
 

@@ -88,7 +88,7 @@ def _row(cell: Cell, selection: str, split: str, found: dict[tuple[str, int], Su
         published=theirs,
         solved=known.solved if known and is_ood else None,
         inside=is_inside(theirs[0], ours.interval) if theirs else None,
-        verdict=judge(cell.values(split, selection), theirs) if theirs else None,
+        verdict=judge(ours, theirs) if theirs else None,
     )
 
 

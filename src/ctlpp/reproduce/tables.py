@@ -9,7 +9,7 @@ from ctlpp.report.statistics import difference
 from ctlpp.report.strangers import part, text
 from ctlpp.reproduce.cells import ALL, RULE, SELECTIONS, Cell
 from ctlpp.reproduce.found import Found, repeats, tables
-from ctlpp.reproduce.plan import Planned
+from ctlpp.reproduce.learning import Learning, history_of, learning_of
 from ctlpp.reproduce.rows import Row
 from ctlpp.reproduce.variance import components
 from ctlpp.reproduce.wording import (
@@ -163,7 +163,7 @@ def variance_table(found: Found) -> str:
         row += [f"{number(one.share)} ({between(one.share_interval)})", number(one.chance, 3)]
         body.append(row)
     head = ["OOD accuracy", "tables", "seeds on each", "std between tables", "std within a table"]
-    return table([*head, "the table's share of the variance", "chance without it"], body) if body else ""
+    return table([*head, "the table's share of the variance", "p"], body) if body else ""
 
 
 def balanced(cells: Sequence[Cell]) -> list[list[float]]:
@@ -190,16 +190,15 @@ def runs_table(found: Found) -> str:
     return table(head, body) if body else ""
 
 
-def done_table(found: Found) -> str:
-    """Every planned cell: how much of it there is."""
-    return table(["cell", "for", "seeds", "finished", "remaining"], [_progress(found, one) for one in found.plan])
-
-
-def _progress(found: Found, planned: Planned) -> list[str]:
-    left = found.missing(planned)
-    finished = len(planned.seeds) - len(left)
-    state = [str(finished), ranges(left) or NONE]
-    return [f"`{planned.name}`", ", ".join(planned.experiments), str(len(planned.seeds)), *state]
+def learning_table(cells: Sequence[Cell]) -> str:
+    """When the training data were learned, and whether the mean still moves at the end."""
+    body = []
+    for cell in cells:
+        one = learning_of(history_of(cell))
+        if one != Learning(None, None):
+            half = NONE if one.half is None else f"{one.half:,}"
+            body.append([name_of(cell), half, signed(one.settled, 3)])
+    return table(["", "half of the seeds above 0.95 IID from step", "mean OOD, last tenth"], body) if body else ""
 
 
 def legend() -> str:

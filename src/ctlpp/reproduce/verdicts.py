@@ -4,28 +4,28 @@ The interval is that of the difference of the two means: Welch's, 95 %, both set
 the rounding of what was published. Then
 
 - *higher*, *lower*: the interval excludes 0 and reaches beyond ±0.02, below which a difference is not spoken of;
-- *reproduced*: the whole interval lies within ± one published standard deviation between seeds (at least 0.02, and as
-  precisely as it is printed), from at least ten seeds;
+- *reproduced*: it lies within ±0.02; or the published mean lies in our own interval, and that of the difference
+  within ± one published standard deviation between seeds (at least 0.02, and as precisely as it is printed);
 - *undecided*: neither; more seeds may tell.
 
-So if our seeds scatter as widely as the published ones, 25 of them reproduce a mean that is off by up to 0.4 of that
-spread, and are higher or lower from 0.6 of it on. Among fewer than ten seeds a kind of seed that makes up a quarter of
-all may well be missing: *reproduced* is then never said, and our spread is taken to be at least the published one.
+So if 25 of our seeds scatter as widely as the published ones, a mean that is off by up to 0.4 of that spread is
+reproduced, and one that is off by 0.6 of it is higher or lower. Among fewer than ten seeds a kind of seed that makes up
+a quarter of all may well be missing: *reproduced* is then never said, and our spread is taken to be at least theirs.
 
 Example:
-    >>> judge([0.96, 0.93, 0.97, 0.9, 0.99, 0.94, 0.95, 0.98, 0.92, 0.96, 0.94, 0.95], (0.95, 0.03)).word
+    >>> from ctlpp.report.statistics import summarise
+    >>> judge(summarise([0.96, 0.93, 0.97, 0.9, 0.99, 0.94, 0.95, 0.98, 0.92, 0.96, 0.94, 0.95]), (0.95, 0.03)).word
     'reproduced'
-    >>> judge([0.3, 1.0, 0.8], (0.75, 0.27)).word
+    >>> judge(summarise([0.3, 1.0, 0.8]), (0.75, 0.27)).word
     'undecided'
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ctlpp.report.published import ROUNDING, SEEDS
-from ctlpp.report.statistics import Interval, difference, summarise
+from ctlpp.report.statistics import Interval, Summary, difference
 
 REPRODUCED, HIGHER, LOWER, UNDECIDED = "reproduced", "higher", "lower", "undecided"
 WORDS = (REPRODUCED, HIGHER, LOWER, UNDECIDED)
@@ -42,26 +42,20 @@ class Verdict:
     interval: Interval | None = None
 
 
-def judge(values: Sequence[float], published: tuple[float, float], published_seeds: int = SEEDS) -> Verdict:
-    """Our seeds' accuracies against a published mean and standard deviation."""
-    ours = summarise(values, interval=(0, 0))
-    if ours.seeds and ours.seeds < FEWEST:
-        ours = replace(ours, std=max(ours.std or 0.0, published[1]))
-    found = difference(ours, published, published_seeds) if ours.seeds > 1 else None
-    if found is None:
+def judge(ours: Summary, published: tuple[float, float], published_seeds: int = SEEDS) -> Verdict:
+    """Our seeds against a published mean and standard deviation."""
+    if ours.seeds < 2 or ours.mean is None:
         return Verdict(UNDECIDED, None if ours.mean is None else ours.mean - published[0])
+    few = ours.seeds < FEWEST
+    spread = max(ours.std or 0.0, published[1]) if few else ours.std
+    found = difference(replace(ours, std=spread), published, published_seeds)
+    assert found is not None
     gap, (low, high) = found
-    return Verdict(_word(low, high, published[1], ours.seeds), gap, (low, high))
-
-
-def _word(low: float, high: float, spread: float, seeds: int) -> str:
-    margin = max(NEGLIGIBLE, spread) + ROUNDING
-    negligible = low >= -NEGLIGIBLE and high <= NEGLIGIBLE
-    if low > 0 and not negligible:
-        return HIGHER
-    if high < 0 and not negligible:
-        return LOWER
-    return REPRODUCED if -margin <= low and high <= margin and seeds >= FEWEST else UNDECIDED
+    negligible, margin = max(-low, high) <= NEGLIGIBLE, max(NEGLIGIBLE, published[1]) + ROUNDING
+    if not negligible and not low <= 0 <= high:
+        return Verdict(HIGHER if low > 0 else LOWER, gap, (low, high))
+    alike = negligible or (max(-low, high) <= margin and is_inside(published[0], ours.interval))
+    return Verdict(REPRODUCED if alike and not few else UNDECIDED, gap, (low, high))
 
 
 def is_inside(value: float, interval: Interval | None) -> bool | None:

@@ -1,0 +1,170 @@
+"""The chapters of the page *Does it reproduce?* that follow the verdicts; each is a list of paragraphs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from ctlpp.report import published as paper
+from ctlpp.report.strangers import part, text
+from ctlpp.reproduce.checked import checks_table, settings_table
+from ctlpp.reproduce.found import Found, repeats, tables
+from ctlpp.reproduce.places import Places
+from ctlpp.reproduce.reasons import reach_of, repeats_sentence
+from ctlpp.reproduce.remaining import failures, progress, summary_table
+from ctlpp.reproduce.sheet import cells_of, claims_table
+from ctlpp.reproduce.similar import Example
+from ctlpp.reproduce.tables import (
+    balanced,
+    gaps_table,
+    grid_table,
+    learning_table,
+    name_of,
+    repeats_table,
+    runs_table,
+    variance_table,
+)
+from ctlpp.reproduce.variance import components
+from ctlpp.reproduce.verdicts import FEWEST, NEGLIGIBLE
+from ctlpp.reproduce.wording import NONE, duration, listed, number, table, title
+
+NOT_YET = "Nothing of this has run yet."
+RULES = (
+    "The difference of the two means has a 95 % interval (Welch's, both sets of seeds being samples), widened by the"
+    " rounding of what was published. *Higher*, *lower*: it excludes 0 and reaches beyond"
+    f" ±{NEGLIGIBLE}. *Reproduced*: it lies within ±{NEGLIGIBLE}; or the published mean lies in the interval of our"
+    " mean, and the interval of the difference within ± one published standard deviation. *Undecided*: neither; more"
+    f" seeds may tell. With fewer than {FEWEST} seeds *reproduced* is never said, and our spread is taken to be at"
+    " least the published one: among so few, a kind of seed that makes up a quarter of all may be missing. Transformers"
+    " are counted by the paper's rule, since the published ones were."
+)
+
+
+def repeated(found: Found, places: Places) -> list[str]:
+    """Do repeated sequences move the accuracies?"""
+    about = (
+        "The authors' generator draws the same function sequences again and again, with other start symbols: of 88,728"
+        " examples of six functions only 12,599 have different sequences. The option `--distinct-sequences` makes such"
+        " data; here is what becomes of the accuracies."
+    )
+    if not (pairs := repeats(found)):
+        return [about, NOT_YET]
+    points = [f"- {name_of(one)}: {repeats_sentence(found, one, other)}" for _, one, other in pairs]
+    caption = "OOD accuracy of every seed with distinct and with repeated sequences, and mean accuracies over time."
+    figure = places.figure("repeats", "Distinct and repeated sequences", caption)
+    return [about, "\n".join(points), figure, repeats_table(found)]
+
+
+def function_tables(found: Found, places: Places) -> list[str]:
+    """Variance between and within function tables."""
+    about = (
+        "The functions are drawn at random, and those of the authors are not known. Here the same seeds are trained on"
+        " several function tables. One-way random effects, from the seeds that all tables have: the standard deviation"
+        " between tables and within a table, and the table's share of the variance, with 95 % intervals of normal"
+        " theory; p is how often means lie as far apart if seeds are dealt out to the tables at random."
+    )
+    several = [cells for cells in tables(found).values() if len(cells) > 1]
+    if not several:
+        return [about, NOT_YET]
+    points = []
+    for cells in several:
+        if groups := balanced(cells):
+            one = components(groups)
+            matters = "The table matters" if one.chance < 0.05 else "That the table matters cannot be shown"
+            points.append(
+                f"- {name_of(cells[0])}: {matters} (p = {number(one.chance, 3)}). The means of {paper.SEEDS} seeds on"
+                f" two tables differ by up to {number(reach_of(one))} in 95 % of cases, by these estimates."
+            )
+    caption = "OOD accuracy of every seed by function table; the orange line is the mean of the tables' means."
+    figure = places.figure("tables", "OOD accuracy by function table", caption)
+    return [about, "\n".join(points) or "Too few seeds on these tables so far.", variance_table(found), figure]
+
+
+def staged(found: Found, places: Places) -> list[str]:
+    """The grid of S."""
+    about = "The numbers of this grid were never published, only described. OOD accuracy, mean ± std (seeds):"
+    models = ("ndr", "transformer", "lstm")
+    grids = [f"{title(model)}:\n\n{grid}" for model in models if (grid := grid_table(found, model))]
+    if not grids:
+        return [about, NOT_YET]
+    figure = places.figure("staged", "The grid of S", "OOD accuracy on S by shared functions and shared symbols.")
+    return [about, claims_table(found), figure, *grids]
+
+
+def inside(seen: Sequence[Example], places: Places) -> list[str]:
+    """The paper's similarity figures."""
+    if not seen:
+        return ["No NDR on A or R has been trained and analysed yet."]
+    caption = (
+        "Cosine similarity of the vectors under the classifier for one symbol, made by each of the functions; shown is"
+        " the symbol for which the two groups are least alike. White lines separate clusters, the strip above has the"
+        " colours of the groups."
+    )
+    measures = list(dict.fromkeys(label for one in seen for label, _ in one.measures.values()))
+    rows = []
+    for one in seen:
+        own = dict(one.measures.values())
+        numbers = [number(own[label]) if label in own else NONE for label in measures]
+        ends = [number(one.seed.accuracy.get(split)) for split in ("iid", "ood")]
+        link = f"[all symbols]({places.of(f'figures/similarity-{one.name}.png')})"
+        rows.append([f"{name_of(one.cell)}, seed {one.seed.number}", *ends, *numbers, link])
+    notes = [
+        f"No seed on {one.cell.variant} is above {paper.SOLVED}: shown is the best."
+        for one in seen
+        if one.name.startswith("success") and not one.successful
+    ]
+    figure = places.figure("similarity", "Similarity matrices of three seeds", caption)
+    return [figure, table(["", "IID", "OOD", *measures, "figure"], rows), *notes]
+
+
+def details(found: Found, places: Places) -> list[str]:
+    """Curves, lengths, gaps."""
+    main = cells_of(found, "table1")
+    if not main:
+        return [NOT_YET]
+    parts = [learning_table(main)]
+    for name in ("released", "paper"):
+        caption = f"Accuracy over time, protocol `{name}`, all seeds."
+        parts.append(places.figure(f"curves-{name}", f"Curves, protocol {name}", caption))
+        caption = f"Accuracy at the end by number of functions, protocol `{name}`, all seeds."
+        parts.append(places.figure(f"lengths-{name}", f"Lengths, protocol {name}", caption))
+    gap = (
+        "IID and OOD examples differ in their mix of lengths, so the plain gap between them mixes length with"
+        " composition. At equal lengths it is the mean over the lengths that both have."
+    )
+    return [*parts, gap, gaps_table(found, main)]
+
+
+def remaining(found: Found) -> list[str]:
+    """What is still to be trained, and what went wrong."""
+    failed = [f"- `{name}`: {reason}" for name, reason in failures(found).items()]
+    return [progress(found), summary_table(found), "\n".join(["Failed:\n", *failed]) if failed else ""]
+
+
+def checks(found: Found, places: Places) -> list[str]:
+    """Is it the same model, and the same training?"""
+    root = Path(os.path.relpath(places.out.parent, places.here)).as_posix()
+    about = (
+        "Before a difference is called a finding, the implementation is suspected. What the released code does is held"
+        " against ours by these tests:"
+    )
+    settings = settings_table(cells_of(found, "table1"))
+    return [about, checks_table(root), *(["What the runs say of themselves:", settings] if settings else [])]
+
+
+def runs(found: Found, places: Places) -> list[str]:
+    """Each run with device, versions and time."""
+    if not found.cells:
+        return [NOT_YET]
+    time: dict[str, float] = {}
+    for record in (record for cell in found.cells.values() for record in cell.records):
+        device = text(part(record.config.get("engine")).get("device_name")) or "an unknown device"
+        time[device] = time.get(device, 0.0) + (record.seconds or 0.0)
+    spent = listed([f"{duration(seconds)} on {device}" for device, seconds in sorted(time.items())])
+    about = (
+        f"All in [{places.out.name}/runs]({places.of('runs')}), each with `config.json` (every setting, versions,"
+        " device), `metrics.parquet`, `result.json` and the numbers of its analysis. `make results` also writes"
+        f" `{places.out.name}/report.html`, a page to look around in all of them; it is too large to be kept here."
+    )
+    return [about, f"Training took {spent}." if spent else "", runs_table(found)]

@@ -1,0 +1,138 @@
+"""The page *Does it reproduce?*: what a results folder says, in Markdown. Every sentence is chosen by the numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from ctlpp.report import published as paper
+from ctlpp.reproduce import chapters
+from ctlpp.reproduce.cells import Cell
+from ctlpp.reproduce.found import Found
+from ctlpp.reproduce.places import Places
+from ctlpp.reproduce.reasons import differs, reasons, statement
+from ctlpp.reproduce.remaining import progress
+from ctlpp.reproduce.sheet import cells_of
+from ctlpp.reproduce.similar import Example
+from ctlpp.reproduce.tables import excluded_table, legend, name_of
+from ctlpp.reproduce.verdicts import HIGHER, LOWER, REPRODUCED, UNDECIDED
+from ctlpp.reproduce.wording import listed, mean_of, published, share, table, title, verdict
+
+PROTOCOLS = {
+    "released": "what the code behind the published numbers does",
+    "paper": "what the paper's text says",
+}
+NOT_COMPARED, NOT_RUN = "not compared", "not run"
+
+
+def make_page(found: Found, seen: Sequence[Example], page: Path) -> str:
+    """The text of the page."""
+    places = Places(page, found.out)
+    sections: dict[str, Callable[[], list[str]]] = {
+        "In short": lambda: short(found, places),
+        "What differs, and why we think so": lambda: differences(found),
+        "Repeated function sequences": lambda: chapters.repeated(found, places),
+        "How much the function table matters": lambda: chapters.function_tables(found, places),
+        "Variant S": lambda: chapters.staged(found, places),
+        "Inside the NDR": lambda: chapters.inside(seen, places),
+        "Which seeds count": lambda: [legend(), excluded_table(found) or _all_count(found)],
+        "Learning, lengths, and the gap": lambda: chapters.details(found, places),
+        "What has not been run yet": lambda: chapters.remaining(found),
+        "What was checked": lambda: chapters.checks(found, places),
+        "How a verdict is made": lambda: [chapters.RULES],
+        "The runs": lambda: chapters.runs(found, places),
+    }
+    parts = ["# Does it reproduce?", _top(found, places)]
+    for name, make in sections.items():
+        parts += [f"## {name}", *(text for text in make() if text)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _top(found: Found, places: Places) -> str:
+    folder = f"[{places.out.name}/]({places.of('')})"
+    files = f"[results.md]({places.of('results.md')}), and as data: [results.parquet]({places.of('results.parquet')})"
+    made = f"*Made by `make results` from {folder}; nothing here is typed by hand.*"
+    return f"{made} {progress(found)} All tables: {files}."
+
+
+def short(found: Found, places: Places) -> list[str]:
+    """Counts of verdicts, the table, the figure."""
+    points = [f"- {tally(found, protocol)}" for protocol in PROTOCOLS]
+    caption = (
+        "Every dot is a seed; squares are means with their 95 % bootstrap intervals; diamonds are the published means"
+        " with the intervals that their standard deviations allow. The dotted line is at 0.95."
+    )
+    return ["\n".join(points), main_table(found), places.figure("table1", "Accuracies of all seeds", caption)]
+
+
+def tally(found: Found, protocol: str) -> str:
+    """How many published OOD accuracies hold under a protocol, and which."""
+    words = (REPRODUCED, HIGHER, LOWER, UNDECIDED, NOT_COMPARED, NOT_RUN)
+    by_word: dict[str, list[str]] = {word: [] for word in words}
+    for planned in found.asked("table1"):
+        if planned.protocol == protocol:
+            cell = found.done(planned)
+            judged = found.row(cell, "ood").verdict if cell else None
+            word = NOT_RUN if not cell else judged.word if judged else NOT_COMPARED
+            by_word[word].append(f"{title(planned.model)} on {planned.variant}")
+    counts = [f"{len(cells)} {word} ({listed(cells)})" for word, cells in by_word.items() if cells]
+    total = sum(map(len, by_word.values()))
+    about = f"**Protocol `{protocol}`** ({PROTOCOLS[protocol]})"
+    return f"{about}: of {total} published OOD accuracies {listed(counts)}." if total else f"{about}: not planned."
+
+
+def main_table(found: Found) -> str:
+    """Published and ours, both protocols side by side."""
+    cells = {(cell.model, cell.variant, cell.protocol): cell for cell in cells_of(found, "table1")}
+    rows = []
+    for (model, variant), known in paper.PUBLISHED.items():
+        solved = "" if known.solved is None else f"; {share(known.solved, paper.SEEDS)}"
+        row = [f"{title(model)} on {variant}", published(known.iid), published(known.ood) + solved]
+        for protocol in PROTOCOLS:
+            row += _ours(found, cells.get((model, variant, protocol)))
+        rows.append(row)
+    head = ["", "published IID", "published OOD"]
+    for protocol in PROTOCOLS:
+        head += [f"`{protocol}` IID", f"`{protocol}` OOD", "verdict on OOD"]
+    return table(head, rows) + f"\n\nMean ± standard deviation over seeds; then how many are above {paper.SOLVED} OOD."
+
+
+def _ours(found: Found, cell: Cell | None) -> list[str]:
+    if cell is None:
+        return [NOT_RUN, NOT_RUN, ""]
+    iid, ood = found.row(cell, "iid"), found.row(cell, "ood")
+    solved = share(ood.summary.solved, ood.summary.seeds)
+    words = verdict(ood.verdict, ood.summary.seeds) if ood.verdict else f"{NOT_COMPARED}: {'; '.join(cell.mismatches)}"
+    planned = next(one for one in found.plan if one.name == cell.name)
+    if left := len(found.missing(planned)):
+        words += f"; {left} of {len(planned.seeds)} seeds to come"
+    return [mean_of(iid.summary), f"{mean_of(ood.summary)}; {solved}", words]
+
+
+def differences(found: Found) -> list[str]:
+    """A paragraph for each cell that is higher or lower, and a list of those that are undecided."""
+    cells = [cell for cell in cells_of(found, "table1") if found.row(cell, "ood").verdict]
+    if not cells:
+        return [chapters.NOT_YET]
+    parts = []
+    for cell in cells:
+        row = found.row(cell, "ood")
+        if differs(row) and row.verdict:
+            points = "\n".join(f"- {sentence}" for sentence in reasons(found, cell))
+            parts += [f"**{name_of(cell)}: {row.verdict.word}.** {statement(row)}", points]
+    if not parts:
+        parts = ["No OOD accuracy that has run differs from the published one by more than chance explains."]
+    off = [row for cell in cells if differs(row := found.row(cell, "iid"))]
+    parts += [f"IID accuracy differs on {name_of(row.cell)}: {statement(row)}" for row in off]
+    rows = [found.row(cell, "ood") for cell in cells]
+    undecided = [row for row in rows if row.verdict and row.verdict.word == UNDECIDED]
+    if undecided:
+        points = "\n".join(f"- {name_of(row.cell)}: {statement(row)}" for row in undecided)
+        parts += [f"Undecided so far:\n\n{points}"]
+    return parts
+
+
+def _all_count(found: Found) -> str:
+    if not any(cell.seeds for cell in found.cells.values()):
+        return ""
+    return "Every seed of every cell has converged and none is beyond the 25th: both ways to count are the same here."

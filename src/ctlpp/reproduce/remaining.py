@@ -1,0 +1,84 @@
+"""What has run of the plan, what has not, and what the rest would cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ctlpp.reproduce.cells import RUNS
+from ctlpp.reproduce.cost import DEVICES, seconds
+from ctlpp.reproduce.failures import read_failure
+from ctlpp.reproduce.found import Found
+from ctlpp.reproduce.plan import Planned
+from ctlpp.reproduce.wording import NONE, count, duration, ranges, table, title
+
+SHORT = {
+    "table1": "A and R",
+    "staged": "grid of S",
+    "similarity": "similarity",
+    "repeats": "repeated sequences",
+    "tables": "function tables",
+}
+
+
+def device_of(found: Found) -> str:
+    """The device that costs are told for: a GPU, or a CPU for the miniature."""
+    return "cpu" if all(planned.preset == "quick" for planned in found.plan) else "cuda"
+
+
+def cost(found: Found, planned: Iterable[Planned]) -> float:
+    """Seconds for all that is missing of some cells."""
+    return sum(seconds(one, len(found.missing(one)), device_of(found)) for one in planned)
+
+
+def progress(found: Found) -> str:
+    """In a sentence."""
+    planned = sum(len(one.seeds) for one in found.plan)
+    left = sum(len(found.missing(one)) for one in found.plan)
+    if not left:
+        return f"All {planned:,} planned seeds have run."
+    takes = f"takes about {duration(cost(found, found.plan))} on {DEVICES[device_of(found)]}"
+    if left == planned:
+        return f"Nothing has run yet: the whole plan, {count(planned, 'seed')}, {takes}."
+    return f"{planned - left:,} of {planned:,} planned seeds have run; the rest {takes}."
+
+
+def done_table(found: Found) -> str:
+    """Every planned cell: how much of it there is."""
+    rows = []
+    for one in found.plan:
+        left = found.missing(one)
+        state = [str(len(one.seeds) - len(left)), ranges(left) or NONE]
+        rest = duration(cost(found, [one])) if left else NONE
+        rows.append([f"`{one.name}`", ", ".join(one.experiments), f"{one.steps:,}", str(len(one.seeds)), *state, rest])
+    head = ["cell", "for", "steps", "seeds", "finished", "remaining", f"on {DEVICES[device_of(found)]}"]
+    return table(head, rows)
+
+
+def summary_table(found: Found) -> str:
+    """The same in few lines: by experiment, model and protocol."""
+    groups: dict[tuple[str, str, str], list[Planned]] = {}
+    for one in found.plan:
+        groups.setdefault((one.experiments[0], one.model, one.protocol), []).append(one)
+    rows = [[*_names(key), *_state(found, cells)] for key, cells in groups.items()]
+    head = ["", "model", "protocol", "cells complete", "seeds finished", f"rest, on {DEVICES[device_of(found)]}"]
+    return table(head, rows)
+
+
+def _names(key: tuple[str, str, str]) -> list[str]:
+    experiment, model, protocol = key
+    return [SHORT.get(experiment, experiment), title(model), protocol]
+
+
+def _state(found: Found, cells: Sequence[Planned]) -> list[str]:
+    complete = sum(not found.missing(one) for one in cells)
+    wanted = sum(len(one.seeds) for one in cells)
+    left = sum(len(found.missing(one)) for one in cells)
+    rest = duration(cost(found, cells)) if left else NONE
+    return [f"{complete} of {len(cells)}", f"{wanted - left} of {wanted}", rest]
+
+
+def failures(found: Found) -> dict[str, str]:
+    """Pieces that failed, by name, and why."""
+    notes = sorted((found.out / RUNS).glob("*/*.failed.json"))
+    pieces = [note.with_name(note.name.removesuffix(".failed.json")) for note in notes]
+    return {f"{piece.parent.name}/{piece.name}": read_failure(piece) for piece in pieces}

@@ -1,0 +1,60 @@
+"""`results.md`: all tables of a results folder, one after the other."""
+
+from __future__ import annotations
+
+from ctlpp.reproduce.cells import Cell
+from ctlpp.reproduce.claims import claims
+from ctlpp.reproduce.found import Found
+from ctlpp.reproduce.remaining import done_table, failures, progress
+from ctlpp.reproduce.tables import (
+    excluded_table,
+    gaps_table,
+    grid_table,
+    learning_table,
+    legend,
+    lengths_table,
+    repeats_table,
+    runs_table,
+    statistics_table,
+    variance_table,
+)
+from ctlpp.reproduce.wording import table, title
+
+NOTHING = "Nothing has run yet."
+
+
+def sheet(found: Found) -> str:
+    """The text of `results.md`."""
+    main = cells_of(found, "table1")
+    other = [cell for cell in found.cells.values() if cell.seeds and cell not in main]
+    sections = {
+        "Models on A and R: OOD accuracy": statistics_table(found, main, "ood"),
+        "Models on A and R: IID accuracy": statistics_table(found, main, "iid"),
+        "Seeds that the paper's rule leaves out": excluded_table(found),
+        "By number of functions": lengths_table(found, main),
+        "The gap between IID and OOD": gaps_table(found, main),
+        "How they learned": learning_table(main),
+        **{f"{title(model)} on S: OOD accuracy": grid_table(found, model) for model in ("ndr", "lstm", "transformer")},
+        "What the paper says of S": claims_table(found),
+        "Repeated sequences": repeats_table(found),
+        "Function tables": variance_table(found),
+        "All other cells: OOD accuracy": statistics_table(found, other, "ood"),
+        "All other cells: IID accuracy": statistics_table(found, other, "iid"),
+        "What has run, and what has not": done_table(found),
+        "Failed": "\n".join(f"- `{name}`: {reason}" for name, reason in failures(found).items()),
+        "Runs": runs_table(found),
+    }
+    parts = ["# Results", f"{progress(found)} Written by `ctlpp reproduce` from `runs/`, not by hand.", legend()]
+    parts += [f"## {name}\n{text}" for name, text in sections.items() if text]
+    return "\n\n".join(parts) + "\n"
+
+
+def cells_of(found: Found, experiment: str) -> list[Cell]:
+    """The cells of an experiment that have run, in the order of the plan."""
+    return [cell for planned in found.asked(experiment) if (cell := found.done(planned))]
+
+
+def claims_table(found: Found) -> str:
+    """Statements of the paper about S, and ours."""
+    rows = [[claim.text, claim.ours, claim.word] for claim in claims(found)]
+    return table(["published, in words", "ours", "verdict"], rows) if rows else ""
