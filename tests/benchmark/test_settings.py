@@ -56,7 +56,19 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     (
         "A",
         {"max_length": 2, "train": 2305},
-        "train 2305: only 2304 distinct training examples exist (fill rule); ask for fewer, or longer ones",
+        "train 2305: only 2304 distinct training examples exist (fill rule), and iid takes 1000 of them; "
+        "ask for at most 1304, or longer ones",
+    ),
+    (
+        "A",
+        {"max_length": 2, "train": 2305, "iid": 0},
+        "train 2305: only 2304 distinct training examples exist (fill rule); ask for at most 2304, or longer ones",
+    ),
+    (
+        "A",
+        {"max_length": 2, "train": 2305, "iid": 2304},
+        "train 2305: only 2304 distinct training examples exist (fill rule), and iid takes 2304 of them; "
+        "ask for fewer, or longer ones",
     ),
     (
         "A",
@@ -72,7 +84,8 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     (
         "A",
         {"protocol": "released", "max_length": 2, "train": 2049},
-        "train 2049: only 2048 distinct training examples exist (fill rule); ask for fewer, or longer ones",
+        "train 2049: only 2048 distinct training examples exist (fill rule), and iid takes 1000 of them; "
+        "ask for at most 1048, or longer ones",
     ),
     (
         "R",

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
 from ctlpp import load
+from ctlpp.benchmark.settings import Settings, make_task_from
 
 Command = Callable[..., Any]
 SMALL = ("--symbols", "4", "--functions", "8", "--max-length", "3", "--train", "200", "--iid", "20", "--ood", "30")
@@ -95,8 +98,35 @@ def test_show_counts_and_draws(command: Command) -> None:
 
 
 def test_show_counts_what_exists(command: Command) -> None:
-    counts = [line.split() for line in command("show", "R", *SMALL[:6]).out.splitlines()[-4:-1]]
+    lines = [line.split() for line in command("show", "R", *SMALL[:6]).out.splitlines()]
+    counts = [line for line in lines if line and line[0].isdigit()]
     assert counts == [["1", "32", "0"], ["2", "128", "128"], ["3", "512", "512"]]
+
+
+@pytest.mark.parametrize("variant", ["CTL", "A", "R", "S"])
+def test_show_gives_an_example_of_each_graph_and_says_what_it_means(command: Command, variant: str) -> None:
+    lines = command("show", variant).out.splitlines()[-3:-1]
+    task = make_task_from(Settings(variant=variant))
+    home = {f: group for group, members in task.groups.items() for f in members}
+    for line, split, graph in zip(lines, ("train", "ood"), ("training", "OOD"), strict=True):
+        name, example, equation, groups = re.split(r" {2,}", line.strip())
+        *functions, start = example.split()
+        symbol = int(start)
+        for function in reversed(functions):
+            symbol = task.functions[function][symbol]
+        assert (name, equation) == (graph, "(".join([*functions, start]) + ")" * len(functions) + f" = {symbol}")
+        assert groups.split() == [home[function] for function in reversed(functions)]
+        ids = np.array([task.vocabulary.encode(example)[:-1]])
+        assert task.language(split).contains(task.vocabulary.read(ids, task.order)).all()
+
+
+def test_show_takes_a_dataset_folder(command: Command) -> None:
+    assert command("generate", "R", *SMALL, "--seed", "3", "--order", "left-to-right", "--out", "data").code == 0
+    shown, other = command("show", "data"), command("show", "R", *SMALL[:6], "--seed", "3")
+    assert shown.code == 0, shown.err
+    title, *rest = shown.out.splitlines()
+    assert title == "R: 8 functions, 4 symbols (protocol paper, seed 3, left-to-right)"
+    assert rest[:-3] == other.out.splitlines()[1:-3]
 
 
 def test_a_graph_of_ones_own_is_a_variant(command: Command) -> None:

@@ -32,8 +32,8 @@ SMALL = ("--symbols", "4", "--functions", "8", "--max-length", "3", "--train", "
         ("A --seed -1", "--seed -1: use 0 to 9223372036854775807"),
         (
             "A --train 999999999",
-            "--train 999999999: only 143165696 distinct training examples exist (fill rule);"
-            " ask for fewer, or longer ones",
+            "--train 999999999: only 143165696 distinct training examples exist (fill rule),"
+            " and iid takes 1000 of them; ask for at most 143164696, or longer ones",
         ),
         (
             "A --symbols 4 --functions 8 --max-length 4 --train 1000 --iid 9999",
@@ -154,6 +154,12 @@ def test_check_refuses_what_is_no_dataset_folder(refused: Refused) -> None:
     assert refused("check", "nowhere") == "nowhere is no dataset folder: it has no readable task.json"
 
 
+def test_check_wants_the_folder_and_not_a_file_in_it(command: Command, refused: Refused) -> None:
+    assert command("generate", "A", *SMALL, "--out", "data").code == 0
+    line = "data/task.json is a file; name the dataset folder, which has a task.json"
+    assert refused("check", "data/task.json") == line
+
+
 def test_check_catches_a_truncated_file(command: Command, refused: Refused) -> None:
     assert command("generate", "A", *SMALL, "--out", "data").code == 0
     path = Path("data/train.parquet")
@@ -186,6 +192,16 @@ def test_check_catches_a_lie_with_a_matching_checksum(command: Command, refused:
 
 def test_show_draws_into_svg_files_only(refused: Refused) -> None:
     assert refused("show", "A", "--out", "a.png") == "--out a.png: the drawing is SVG; name a file that ends in .svg"
+
+
+def test_show_takes_variants_and_dataset_folders(command: Command, refused: Refused) -> None:
+    line = "unknown variant 'Q': choose from CTL, A, R, S, or a TOML file with a graph, or a dataset folder"
+    assert refused("show", "Q") == line
+    Path("letters").mkdir()
+    assert refused("show", "letters") == "letters is no dataset folder: it has no readable task.json"
+    assert command("generate", "A", *SMALL, "--out", "data").code == 0
+    line = "--seed: data is a dataset folder and says that itself; leave the option out"
+    assert refused("show", "data", "--seed", "3") == line
 
 
 def test_show_keeps_a_drawing_that_exists(refused: Refused) -> None:

@@ -142,13 +142,20 @@ def test_a_graph_with_names_of_its_own_survives(tmp_path: Path) -> None:
     assert check(tmp_path / "data").task.variant == "Grüße: |x| #1"
 
 
-@pytest.mark.parametrize("what", ["missing", "empty", "file"])
-def test_what_is_no_dataset_folder_is_named(tmp_path: Path, what: str) -> None:
+@pytest.mark.parametrize(
+    ("what", "line"),
+    [
+        ("missing", r"data is no dataset folder: it has no readable task\.json"),
+        ("empty", r"data is no dataset folder: it has no readable task\.json"),
+        ("file", r"data is a file; name the dataset folder, which has a task\.json"),
+    ],
+)
+def test_what_is_no_dataset_folder_is_named(tmp_path: Path, what: str, line: str) -> None:
     folder = tmp_path / "data"
     if what == "empty":
         folder.mkdir()
     elif what == "file":
         folder.write_text("x")
     for read in (load, check):
-        with pytest.raises(ValueError, match=r"data is no dataset folder: it has no readable task\.json"):
+        with pytest.raises(ValueError, match=line):
             read(folder)

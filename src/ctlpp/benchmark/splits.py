@@ -151,14 +151,15 @@ def balance(total: int, room: Mapping[int, int]) -> Sizes:
 def _check_room(settings: Settings, room: Sizes) -> None:
     most = sum(room.values())
     if settings.train > most:
-        raise _too_large("train", settings.train, most)
+        beside = f", and iid takes {settings.iid} of them" if settings.iid else ""
+        fewer = f"at most {most - settings.iid}" if settings.iid < most else "fewer"
+        raise ValueError(
+            f"train {settings.train}: only {most} distinct training examples exist (fill rule){beside}; "
+            f"ask for {fewer}, or longer ones"
+        )
     if settings.iid > most - settings.train:
         raise _too_large("iid", settings.iid, most - settings.train)
 
 
 def _too_large(option: str, asked: int, most: int) -> ValueError:
-    if option == "train":
-        return ValueError(
-            f"train {asked}: only {most} distinct training examples exist (fill rule); ask for fewer, or longer ones"
-        )
     return ValueError(f"{option} {asked}: only {most} distinct examples are left; ask for fewer, or longer ones")

@@ -69,6 +69,11 @@ DistinctSequences = Annotated[
 ]
 
 
+def chosen(context: typer.Context, options: Iterable[str]) -> list[str]:
+    """Those of the options that stand on the command line."""
+    return [name for name in options if getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE"]
+
+
 def named_as_options(error: ValueError, options: Iterable[str]) -> ValueError:
     """The same complaint with `--max-length` where Python says `max_length`."""
     message = str(error)

@@ -11,7 +11,10 @@ from ctlpp.cli import options as o
 
 
 def show(
-    variant: o.Variant,
+    context: typer.Context,
+    variant: Annotated[
+        str, typer.Argument(metavar="VARIANT", help="CTL, A, R, S, a TOML file with a graph, or a dataset folder.")
+    ],
     out: Annotated[Path | None, typer.Option(help="Draw the graph into this SVG file.", metavar="FILE.svg")] = None,
     symbols: o.Symbols = 8,
     functions: o.Functions = None,
@@ -22,23 +25,22 @@ def show(
     ood_max_length: o.OodMaxLength = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the SVG file if it exists.")] = False,
 ) -> None:
-    """The sampling graph of a variant: groups, edges, and how many distinct examples exist for each length.
+    """The sampling graph of a variant: groups, edges, the number of distinct examples of each length, and two of them.
 
     `ctlpp show S`
 
     `ctlpp show A --out a.svg`
-    """
-    settings = {name: value for name, value in locals().items() if name not in ("variant", "out", "force")}
 
-    from ctlpp.benchmark.settings import Settings, make_task_from
+    `ctlpp show data/A`
+    """
+    settings = {name: value for name, value in locals().items() if name not in ("context", "variant", "out", "force")}
+
     from ctlpp.cli.files import write_file
+    from ctlpp.cli.given import find_task
     from ctlpp.cli.tables import print_task
     from ctlpp.figures.task_graph import draw_task
 
-    try:
-        task = make_task_from(Settings(variant=variant, **settings))
-    except ValueError as error:
-        raise o.named_as_options(error, settings) from error
+    task = find_task(variant, settings, o.chosen(context, settings))
     if out is not None:
         if out.suffix != ".svg":
             raise ValueError(f"--out {out}: the drawing is SVG; name a file that ends in .svg")

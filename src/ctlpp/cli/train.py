@@ -90,7 +90,7 @@ def train(
     try:
         find_model(model, preset, sizes)
         find_device(device)
-        data = find_data(variant, {name: given[name] for name in DATA}, chosen(context))
+        data = find_data(variant, {name: given[name] for name in DATA}, o.chosen(context, DATA))
         recipe = recipe_for(model, preset, data.task.variant, **settings)
         with Watch(f"{model} on {data.task.variant}, seeds {name_seeds(numbers)}") as watch:
             run = fit(model, data, seeds=numbers, recipe=recipe, preset=preset, options=sizes, device=device, out=out,
@@ -101,11 +101,6 @@ def train(
     except ValueError as error:
         raise o.named_as_options(error, (*DATA, *RECIPE, "preset", "device")) from error
     print_run(run, out)
-
-
-def chosen(context: typer.Context) -> list[str]:
-    """The data options that stand on the command line."""
-    return [name for name in DATA if getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE"]
 
 
 def how_to_resume(stop: BaseException) -> str:

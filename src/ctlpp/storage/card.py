@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ctlpp.benchmark.graph import Graph
@@ -68,7 +68,7 @@ def dataset_card(task: Task, recipe: Mapping[str, Any], entries: Mapping[str, Ma
     """The README.md of a dataset folder."""
     files = [f'  - split: {name}\n    path: "{entry["file"]}"' for name, entry in entries.items()]
     table = [
-        f"| `{name}` | {entry['examples']:,} | {_span(entry['by_length'])} | {SPLITS[name]} |"
+        f"| `{name}` | {entry['examples']:,} | {span(entry['by_length'])} | {SPLITS[name]} |"
         for name, entry in entries.items()
     ]
     overlap = [f"{entry['in_train']:,} of `{name}`" for name, entry in entries.items() if "in_train" in entry]
@@ -101,7 +101,8 @@ def _plain(text: str) -> str:
     return "".join(c for c in text if c.isalnum() or c in " .-_")
 
 
-def _span(by_length: Mapping[str, int]) -> str:
+def span(by_length: Iterable[str | int]) -> str:
+    """Lengths in few words: `2, 4, 6` or `1 … 6`."""
     lengths = sorted(map(int, by_length))
     return ", ".join(map(str, lengths)) if len(lengths) < 4 else f"{lengths[0]} … {lengths[-1]}"
 

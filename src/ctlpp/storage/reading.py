@@ -30,6 +30,8 @@ def load(folder: str | Path) -> Dataset:
 def read_task(folder: Path) -> tuple[Task, dict[str, Any], dict[str, dict[str, Any]]]:
     """What `task.json` in the folder says."""
     path = folder / "task.json"
+    if folder.is_file():
+        raise ValueError(f"{folder} is a file; name the dataset folder, which has a task.json")
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
