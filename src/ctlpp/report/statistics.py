@@ -19,6 +19,7 @@ from ctlpp.report.published import ROUNDING, SOLVED
 
 RESAMPLES = 4000
 LEVEL = 0.95
+SAME = 1e-9  # of accuracy: what differs less does so by rounding
 
 Interval = tuple[float, float]
 
@@ -82,7 +83,7 @@ def mean_intervals(rows: Sequence[Sequence[float]]) -> list[Interval | None]:
 
 
 def _certain(row: Sequence[float]) -> Interval | None:
-    return (row[0], row[0]) if len(row) > 1 and min(row) == max(row) else None
+    return (row[0], row[0]) if len(row) > 1 and max(row) - min(row) < SAME else None
 
 
 def _bootstrap(table: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> tuple[list[float], list[float]]:
@@ -103,9 +104,13 @@ def _bootstrap(table: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> tupl
 
 
 def difference(
-    ours: Summary, published: tuple[float, float], published_seeds: int, rounding: float = ROUNDING
+    ours: Summary,
+    published: tuple[float, float],
+    published_seeds: int,
+    rounding: float = ROUNDING,
+    level: float = LEVEL,
 ) -> tuple[float, Interval] | None:
-    """Our mean less the published one, with Welch's 95 % interval, widened by the rounding of what was published."""
+    """Our mean less the published one, with Welch's interval, widened by the rounding of what was published."""
     from scipy.stats import t
 
     if ours.mean is None or ours.std is None or min(ours.seeds, published_seeds) < 2:
@@ -113,7 +118,7 @@ def difference(
     own, other = ours.std**2 / ours.seeds, published[1] ** 2 / published_seeds
     gap, error = ours.mean - published[0], sqrt(own + other)
     half = rounding
-    if error > 0:
+    if error > SAME:
         freedom = error**4 / (own**2 / (ours.seeds - 1) + other**2 / (published_seeds - 1))
-        half += error * float(t.ppf((1 + LEVEL) / 2, freedom))
+        half += error * float(t.ppf((1 + level) / 2, freedom))
     return gap, (gap - half, gap + half)

@@ -26,19 +26,19 @@ from ctlpp.reproduce.tables import (
     variance_table,
 )
 from ctlpp.reproduce.variance import components
-from ctlpp.reproduce.verdicts import FEWEST, NEGLIGIBLE
+from ctlpp.reproduce.verdicts import FEWEST, NEGLIGIBLE, USUAL
 from ctlpp.reproduce.wording import NONE, duration, listed, number, table, title
 
 NOT_YET = "Nothing of this has run yet."
 RULES = (
     "The difference of the two means has a 95 % interval (Welch's, both sets of seeds being samples), widened by the"
     " rounding of what was published. *Higher*, *lower*: it excludes 0 and reaches beyond"
-    f" ±{NEGLIGIBLE}. *Reproduced*: it lies within ±{NEGLIGIBLE}; or the published mean lies in the interval of our"
-    " mean, and the interval of the difference within ± one published standard deviation. *Undecided*: neither; more"
-    f" seeds may tell. With fewer than {FEWEST} seeds *reproduced* is never said, and our spread is taken to be at"
-    " least the published one: among so few, a kind of seed that makes up a quarter of all may be missing. Transformers"
-    " are counted by the paper's rule, since the published ones were."
-)
+    f" ±{NEGLIGIBLE}. *Reproduced*: it lies within ±{NEGLIGIBLE}; or it lies within ± one published standard deviation,"
+    f" and even the {USUAL:.0%} interval has 0 in it. *Undecided*: neither; more seeds may tell, unless it is the"
+    f" published ones that are too few. With fewer than {FEWEST} seeds *reproduced* is never said, and our spread is"
+    " taken to be at least the published one: among so few, a kind of seed that makes up a quarter of all may be"
+    " missing. Transformers are counted by the paper's rule, since the published ones were."
+).replace("80%", "80 %")
 
 
 def repeated(found: Found, places: Places) -> list[str]:

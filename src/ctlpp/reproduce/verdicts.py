@@ -4,9 +4,9 @@ The interval is that of the difference of the two means: Welch's, 95 %, both set
 the rounding of what was published. Then
 
 - *higher*, *lower*: the interval excludes 0 and reaches beyond ±0.02, below which a difference is not spoken of;
-- *reproduced*: it lies within ±0.02; or the published mean lies in our own interval, and that of the difference
-  within ± one published standard deviation between seeds (at least 0.02, and as precisely as it is printed);
-- *undecided*: neither; more seeds may tell.
+- *reproduced*: it lies within ±0.02; or it lies within ± one published standard deviation between seeds (at least
+  0.02, and as precisely as it is printed), and even the 80 % interval has 0 in it;
+- *undecided*: neither; more seeds may tell, unless it is the published ones that are too few.
 
 So if 25 of our seeds scatter as widely as the published ones, a mean that is off by up to 0.4 of that spread is
 reproduced, and one that is off by 0.6 of it is higher or lower. Among fewer than ten seeds a kind of seed that makes up
@@ -25,12 +25,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ctlpp.report.published import ROUNDING, SEEDS
-from ctlpp.report.statistics import Interval, Summary, difference
+from ctlpp.report.statistics import LEVEL, Interval, Summary, difference
 
 REPRODUCED, HIGHER, LOWER, UNDECIDED = "reproduced", "higher", "lower", "undecided"
 WORDS = (REPRODUCED, HIGHER, LOWER, UNDECIDED)
 NEGLIGIBLE = 0.02  # of accuracy
 FEWEST = 10  # seeds behind the word reproduced
+USUAL = 0.8  # level of the interval in which 0 lies if a number is reproduced
 
 
 @dataclass(frozen=True)
@@ -47,14 +48,15 @@ def judge(ours: Summary, published: tuple[float, float], published_seeds: int = 
     if ours.seeds < 2 or ours.mean is None:
         return Verdict(UNDECIDED, None if ours.mean is None else ours.mean - published[0])
     few = ours.seeds < FEWEST
-    spread = max(ours.std or 0.0, published[1]) if few else ours.std
-    found = difference(replace(ours, std=spread), published, published_seeds)
+    ours = replace(ours, std=max(ours.std or 0.0, published[1]) if few else ours.std)
+    found, usual = (difference(ours, published, published_seeds, level=level) for level in (LEVEL, USUAL))
     assert found is not None
+    assert usual is not None
     gap, (low, high) = found
     negligible, margin = max(-low, high) <= NEGLIGIBLE, max(NEGLIGIBLE, published[1]) + ROUNDING
     if not negligible and not low <= 0 <= high:
         return Verdict(HIGHER if low > 0 else LOWER, gap, (low, high))
-    alike = negligible or (max(-low, high) <= margin and is_inside(published[0], ours.interval))
+    alike = negligible or (max(-low, high) <= margin and usual[1][0] <= 0 <= usual[1][1])
     return Verdict(REPRODUCED if alike and not few else UNDECIDED, gap, (low, high))
 
 
