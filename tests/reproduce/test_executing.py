@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import shutil
-from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -68,7 +67,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
 
 
 @pytest.fixture
-def failing(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, BaseException]]:
+def failing(monkeypatch: pytest.MonkeyPatch) -> dict[str, BaseException]:
     """Variants that cannot be trained, with the error."""
     errors: dict[str, BaseException] = {}
 
@@ -78,7 +77,7 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, BaseException
         return train(model, data, **given)
 
     monkeypatch.setattr(ctlpp.training.run, "train", maybe)
-    yield errors
+    return errors
 
 
 def test_every_piece_is_trained_and_announced_with_its_place_in_the_plan(desk: Desk) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -35,11 +34,11 @@ def to_do(standing: Standing) -> list[tuple[int, ...]]:
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A results folder in which seeds 1 and 2 of the cell are finished."""
     out = tmp_path_factory.mktemp("out")
     train_piece(out, replace(CELL, seeds=(1, 2)))
-    yield out
+    return out
 
 
 @pytest.fixture
@@ -122,7 +121,7 @@ def test_a_piece_is_not_taken_if_one_of_its_seeds_has_gone_to_another_process_me
 
 def test_every_cell_is_saved_at_least_once_a_minute() -> None:
     for scale in ("full", "quick"):
-        assert {recipe_of(one).checkpoint_minutes <= 1 for one in plan("all", scale)} == {True}  # type: ignore[arg-type]
+        assert {recipe_of(one).checkpoint_minutes <= 1 for one in plan("all", scale)} == {True}
 
 
 @pytest.mark.parametrize(

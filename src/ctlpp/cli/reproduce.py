@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from ctlpp.cli.options import named_as_options
+
 if TYPE_CHECKING:
     from ctlpp.reproduce.executing import Orders, Outcome, Start
     from ctlpp.reproduce.plan import Planned
@@ -40,10 +42,10 @@ def reproduce(
     ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     minutes: Annotated[
-        float | None, typer.Option(help="Save and stop after so many; the same command goes on.", min=0)
+        float | None, typer.Option(help="Save and stop after so many; the same command goes on.")
     ] = None,
     seeds_a_piece: Annotated[
-        int | None, typer.Option(help="Train at most so many seeds together. [default: all that are missing]", min=1)
+        int | None, typer.Option(help="Train at most so many seeds together. [default: all that are missing]")
     ] = None,
     retry: Annotated[bool, typer.Option("--retry", help="Take up again what has failed.")] = False,
     no_train: Annotated[
@@ -54,7 +56,7 @@ def reproduce(
         bool, typer.Option("--small", help="Keep small files only: drop the checkpoint of what is finished.")
     ] = False,
     keep_weights: Annotated[
-        int, typer.Option(help="With --small: keep the weights of so many seeds a piece, best and worst first.", min=0)
+        int, typer.Option(help="With --small: keep the weights of so many seeds a piece, best and worst first.")
     ] = 2,
     page: Annotated[
         Path | None, typer.Option(help="Also write the page *Does it reproduce?*", metavar="FILE.md")
@@ -70,25 +72,31 @@ def reproduce(
 
     Kill it whenever you like: the same command goes on. What is finished is not trained again.
     """
+    from ctlpp.cli.main import raised_by_us
     from ctlpp.cli.seeds import parse_seeds
     from ctlpp.reproduce.executing import Orders
     from ctlpp.reproduce.plan import plan as make_plan
 
     numbers = None if seeds is None else parse_seeds(seeds)
-    cells = make_plan(what, scale, seeds=numbers, only=only or (), protocol=protocol, preset=preset)
-    if plan:
-        print_plan(cells, out, device, seeds_a_piece)
-        return
-    orders = Orders(
-        device=device,
-        seeds_a_piece=seeds_a_piece,
-        analysis=not no_analysis,
-        small=small,
-        keep_weights=keep_weights,
-        retry=retry,
-        minutes=minutes,
-    )
-    work_off([] if no_train else cells, out, orders, page)
+    try:
+        cells = make_plan(what, scale, seeds=numbers, only=only or (), protocol=protocol, preset=preset)
+        orders = Orders(
+            device=device,
+            seeds_a_piece=seeds_a_piece,
+            analysis=not no_analysis,
+            small=small,
+            keep_weights=keep_weights,
+            retry=retry,
+            minutes=minutes,
+        )
+        if plan:
+            print_plan(cells, out, orders)
+        else:
+            work_off([] if no_train else cells, out, orders, page)
+    except ValueError as error:
+        if not raised_by_us(error):
+            raise
+        raise named_as_options(error, ("device", "seeds_a_piece", "keep_weights", "minutes")) from error
 
 
 def work_off(cells: Sequence[Planned], out: Path, orders: Orders, page: Path | None) -> None:
@@ -159,16 +167,16 @@ class Terminal:
         print(line, file=sys.stderr, flush=True)
 
 
-def print_plan(cells: Sequence[Planned], out: Path, device: str, seeds_a_piece: int | None) -> None:
+def print_plan(cells: Sequence[Planned], out: Path, orders: Orders) -> None:
     """What there is, what is to do and what it costs."""
     from ctlpp.cli.tables import print_table, table
     from ctlpp.cli.watching import clock
     from ctlpp.reproduce.cost import DEVICES, remaining
     from ctlpp.reproduce.pieces import stand
 
-    kind = _kind(device)
+    kind = _kind(orders.device)
     rows = table("", "cell", "seeds", "finished", "to train", "steps", "time")
-    standings = [stand(out, cell, seeds_a_piece) for cell in cells]
+    standings = [stand(out, cell, orders.seeds_a_piece) for cell in cells]
     costs = [remaining(standing, kind) for standing in standings]
     for standing, cost in zip(standings, costs, strict=True):
         cell, done = standing.cell, len(standing.finished)

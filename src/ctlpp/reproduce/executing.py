@@ -38,6 +38,12 @@ class Orders:
     retry: bool = False  # take up pieces that failed
     minutes: float | None = None  # stop when they are over, with everything saved
 
+    def __post_init__(self) -> None:
+        for name, least in (("minutes", 0), ("seeds_a_piece", 1), ("keep_weights", 0)):
+            value = getattr(self, name)
+            if value is not None and not value >= least:
+                raise ValueError(f"{name} {value}: must be {least} or more")
+
 
 class Screen(Protocol):
     """What shows how the work goes on."""

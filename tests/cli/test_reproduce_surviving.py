@@ -1,0 +1,163 @@
+"""`ctlpp reproduce` in a process of its own that is killed, interrupted, crowded out or out of disk."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="no signals and no file locks")
+
+RUN = Path("runs/lstm-R-released-quick/0-1")
+SCRIPT = """
+import sys
+from dataclasses import replace
+from ctlpp.reproduce import executing, pieces, plan
+executing.write_results = lambda out: "no results here"
+pieces.CHECKPOINT_MINUTES = 0.0005
+small = (("symbols", 4), ("functions", 8), ("max_length", 3), ("train", 200), ("iid", 20), ("ood", 30))
+plan.SIZES["quick"] = replace(plan.QUICK, seeds=2, data=small, steps={"lstm": int(sys.argv.pop(1))})
+from ctlpp.cli.main import main
+main()
+"""
+ASKED = ("reproduce", "table1", "--only", "lstm-R-released-quick", "--scale", "quick", "--no-analysis")
+
+
+class Processes:
+    """Commands in processes of their own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.script = folder / "script.py"
+        self.script.write_text(SCRIPT)
+        self.folder = folder
+
+    def start(self, steps: int, out: str, *more: str, **how: Any) -> subprocess.Popen[str]:
+        command = [sys.executable, str(self.script), str(steps), *ASKED, "--out", out, *more]
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        pipe = subprocess.PIPE
+        return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, cwd=self.folder, env=environment, **how)
+
+    def finish(self, steps: int, out: str, *more: str, **how: Any) -> tuple[int, str, str]:
+        process = self.start(steps, out, *more, **how)
+        shown, errors = process.communicate()
+        return process.returncode, shown, errors
+
+
+@pytest.fixture
+def processes(tmp_path: Path) -> Processes:
+    return Processes(tmp_path)
+
+
+def wait_until(true: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+    while not true():
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
+
+
+def saved(run: Path) -> int:
+    """The newest step that is saved."""
+    return max((int(path.stem.removeprefix("step-")) for path in (run / "checkpoint").glob("step-*.json")), default=0)
+
+
+def test_killed_at_random_moments_it_ends_as_if_nothing_had_happened(processes: Processes, tmp_path: Path) -> None:
+    steps, chance = 200, random.Random(3)
+    assert processes.finish(steps, "whole")[0] == 0
+    reached = [0]
+    for _ in range(2):
+        process = processes.start(steps, "cut", "--small")
+        wait_until(lambda: saved(tmp_path / "cut" / RUN) > reached[-1], process)
+        time.sleep(chance.uniform(0, 0.2))
+        process.kill()
+        process.communicate()
+        reached.append(saved(tmp_path / "cut" / RUN))
+    code, _, errors = processes.finish(steps, "cut", "--small")
+    assert code == 0, errors
+    assert reached == sorted(set(reached))
+    assert f"steps, resumed at step {reached[-1]:,}" in errors
+    results, histories = [], []
+    for out in ("whole", "cut"):
+        results.append(json.loads((tmp_path / out / RUN / "result.json").read_text())["seeds"])
+        histories.append(pq.read_table(tmp_path / out / RUN / "metrics.parquet"))
+    assert results[0] == results[1]
+    assert histories[0] == histories[1]
+    assert not (tmp_path / "cut" / RUN / "checkpoint").exists()
+    assert not list((tmp_path / "cut").rglob("*.part"))
+
+
+def test_ctrl_c_saves_and_says_how_to_go_on(processes: Processes, tmp_path: Path) -> None:
+    process = processes.start(100_000, "out")
+    wait_until(lambda: saved(tmp_path / "out" / RUN) > 0, process)
+    process.send_signal(signal.SIGINT)
+    shown, errors = process.communicate()
+    assert (process.returncode, shown) == (130, "")
+    step = saved(tmp_path / "out" / RUN)
+    assert errors.splitlines()[-1] == (
+        f"ctlpp: interrupted: step {step} is saved in out/{RUN}; go on with: ctlpp {' '.join(ASKED)} --out out"
+    )
+
+
+def test_when_the_minutes_are_over_it_saves_and_says_how_to_go_on(processes: Processes, tmp_path: Path) -> None:
+    code, _, errors = processes.finish(100_000, "out", "--minutes", "0.02")
+    assert code == 130
+    last = errors.splitlines()[-1]
+    assert last.startswith("ctlpp: ")
+    assert last.endswith(f"; go on with: ctlpp {' '.join(ASKED)} --out out --minutes 0.02")
+    assert f"step {saved(tmp_path / 'out' / RUN)} is saved in out/{RUN}" in last
+
+
+def test_a_second_process_is_told_in_one_line_that_there_is_nothing_left_for_it(
+    processes: Processes, tmp_path: Path
+) -> None:
+    first = processes.start(100_000, "out")
+    wait_until(lambda: saved(tmp_path / "out" / RUN) > 0, first)
+    first.send_signal(signal.SIGSTOP)
+    try:
+        code, _, errors = processes.finish(100_000, "out")
+    finally:
+        first.kill()
+        first.communicate()
+    assert code == 2
+    assert errors.splitlines() == [
+        "1 of 1: lstm on R, released, preset quick, seeds 0-1: another process is at it; left to that one",
+        f"ctlpp: out/{RUN} is in use by another process: wait for it, or choose other cells or seeds",
+    ]
+
+
+def test_two_processes_share_a_cell_by_seeds(processes: Processes, tmp_path: Path) -> None:
+    first = processes.start(100_000, "out", "--seeds", "0-1")
+    wait_until(lambda: saved(tmp_path / "out" / RUN) > 0, first)
+    first.send_signal(signal.SIGSTOP)
+    try:
+        code, _, errors = processes.finish(100_000, "out", "--seeds", "2-3", "--minutes", "0.02")
+    finally:
+        first.kill()
+        first.communicate()
+    assert code == 130
+    assert "1 of 1: lstm on R, released, preset quick, seeds 2-3: " in errors
+    assert sorted(path.name for path in (tmp_path / "out" / RUN.parent).iterdir()) == ["0-1", "2-3"]
+
+
+def test_without_room_on_the_disk_it_stops_in_one_line_and_goes_on_when_there_is(
+    processes: Processes, tmp_path: Path
+) -> None:
+    def little_room() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))
+
+    code, _, errors = processes.finish(60, "out", preexec_fn=little_room)
+    assert code == 1
+    assert errors.splitlines()[-1].startswith(f"ctlpp: cannot write out/{RUN}/checkpoint/step-")
+    assert errors.endswith(": File too large; what was saved before is still there: make room and resume\n")
+    assert "Traceback" not in errors
+    assert not list((tmp_path / "out").rglob("*.part"))
+    assert processes.finish(60, "out")[0] == 0
