@@ -117,8 +117,12 @@ def _explains(plain: Row, again: Row, interval: Interval) -> str:
     before, after = plain.verdict, again.verdict
     certain = not interval[0] <= 0 <= interval[1]
     nearer = abs(after.difference or 0) < abs(before.difference or 0)
+    if differs(plain) and certain and after.word == REPRODUCED:
+        return "they explain it"
+    if differs(plain) and certain and (after.difference or 0) * (before.difference or 0) < 0:
+        return "they move it to the other side"
     if differs(plain) and certain and nearer:
-        return "they explain it" if after.word == REPRODUCED else "they explain a part of it"
+        return "they explain a part of it"
     if differs(plain):
         return "they do not explain it"
     return f"with them the verdict is *{after.word}*, without them *{before.word}*"

@@ -1,0 +1,217 @@
+"""What `write_results` leaves in a folder, whatever it finds there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from tests.reproduce.making import make_piece, scatter
+
+from ctlpp.reproduce.drawings import FORMATS, NAMES
+from ctlpp.reproduce.results import replace_file, write_page, write_results
+
+NAME = "ndr-R-released"
+FILES = ("results.md", "results.parquet")
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with something of every experiment, written."""
+    out = tmp_path_factory.mktemp("full") / "results"
+    make_piece(out, NAME, scatter(0.8, 0.2, 13), analysed=True)
+    make_piece(out, NAME, scatter(0.8, 0.2, 12, 1), first=13)
+    make_piece(out, "ndr-A-released", scatter(0.3, 0.2, 5), analysed=True)
+    make_piece(out, "lstm-A-paper", scatter(0.8, 0.02, 25))
+    make_piece(out, "lstm-A-released", scatter(0.95, 0.03, 25))
+    make_piece(out, "transformer-R-released", scatter(0.7, 0.2, 30), iid=[0.2] * 3 + [1.0] * 27)
+    make_piece(out, "ndr-R-released-repeats", scatter(0.75, 0.2, 25, 3))
+    for table in (1, 2):
+        make_piece(out, f"ndr-R-released-seed{table}", scatter(0.8 - 0.3 * table, 0.05, 5, table))
+    for name, mean in (
+        ("ndr-S-released-o16-s6", 0.999),
+        ("lstm-S-released-o16-s6", 0.2),
+        ("ndr-S-released-o4-s2", 0.1),
+    ):
+        make_piece(out, name, scatter(mean, 0.001, 5))
+    write_results(out)
+    write_page(out, out.parent / "docs" / "reproduction.md")
+    return out
+
+
+def page_of(out: Path) -> str:
+    return (out.parent / "docs" / "reproduction.md").read_text()
+
+
+def chapter(text: str, title: str) -> str:
+    return text.split(f"\n## {title}\n")[1].split("\n## ")[0]
+
+
+def test_every_figure_is_drawn_that_something_was_run_for(full: Path) -> None:
+    assert {path.name for path in (full / "figures").iterdir()} == {
+        f"{name}.{kind}" for name in NAMES for kind in FORMATS
+    }
+
+
+def test_written_again_every_file_is_the_same_byte_for_byte(full: Path) -> None:
+    files = {path: path.read_bytes() for path in full.rglob("*") if path.is_file()}
+    for path in full.glob("*.*"):
+        path.unlink()
+    for path in (full / "figures").iterdir():
+        path.unlink()
+    write_results(full)
+    assert {path: path.read_bytes() for path in full.rglob("*") if path.is_file()} == files
+
+
+def test_the_parquet_file_has_a_row_for_each_cell_selection_and_split(full: Path) -> None:
+    rows = pq.read_table(full / "results.parquet").to_pylist()
+    assert len(rows) == 11 * 2 * 2
+    assert len({(row["cell"], row["selection"], row["split"]) for row in rows}) == len(rows)
+    (one,) = [row for row in rows if (row["cell"], row["split"]) == (NAME, "ood") and row["selection"] == "all seeds"]
+    assert (one["seeds"], one["planned"], one["published_mean"], one["published_above_95"]) == (25, 25, 0.75, 8)
+    assert one["interval_low"] < one["mean"] < one["interval_high"]
+    assert [entry["length"] for entry in one["by_length"]] == [2, 3, 4, 5, 6]
+
+
+def test_every_link_and_image_of_the_page_leads_somewhere(full: Path) -> None:
+    targets = re.findall(r"\]\(([^)#]+)\)", page_of(full))
+    own = [target for target in targets if "/tests/" not in target]
+    assert len(own) > 10
+    for target in own:
+        assert (full.parent / "docs" / target).exists(), target
+
+
+def test_the_page_says_what_differs_and_asks_for_reasons(full: Path) -> None:
+    text = chapter(page_of(full), "What differs, and why we think so")
+    assert "**Bi-LSTM on A, paper: lower.** 0.80 ± 0.02 from 25 seeds, published 0.95 ± 0.03" in text
+    assert "*The protocol?* It matters: with `released` it is" in text
+    assert "IID accuracy is 1.00 ± 0.00, as published" in text
+
+
+def test_the_page_says_what_repeated_sequences_do(full: Path) -> None:
+    text = chapter(page_of(full), "Repeated function sequences")
+    assert re.search(r"NDR on R, released: They make no difference that so many seeds can show: .\d\.\d\d \(", text)
+
+
+def test_the_page_tells_variance_between_and_within_tables(full: Path) -> None:
+    text = chapter(page_of(full), "How much the function table matters")
+    assert "| NDR on R, released | 3 | 5 |" in text
+    assert "The table matters (p = 0.0" in text
+
+
+def test_the_page_holds_the_grid_of_s_against_what_the_paper_says(full: Path) -> None:
+    text = chapter(page_of(full), "Variant S")
+    assert "1.00 with 16 and 6, in 2 of 20 cells so far | undecided" in text
+    assert "| Bi-LSTM below the NDR with 16 shared functions | −0.80 (−0.80 to −0.80) | as published |" in text
+    assert "Transformer above" not in text  # has not run
+
+
+def test_the_page_tells_who_was_left_out(full: Path) -> None:
+    text = chapter(page_of(full), "Which seeds count")
+    assert "| Transformer on R, released | 0 | 3 | 2 |" in text
+
+
+def test_the_page_names_the_seeds_of_the_similarity_figures(full: Path) -> None:
+    text = chapter(page_of(full), "Inside the NDR")
+    assert text.count("NDR on R, released, seed ") == 2
+    assert text.count("NDR on A, released, seed ") == 1
+
+
+def test_what_is_missing_is_said_with_its_cost(full: Path) -> None:
+    text = chapter(page_of(full), "What has not been run yet")
+    assert "of 840 planned seeds have run; the rest takes about" in text
+    assert "| A and R | Transformer | paper | 0 of 2 | 0 of 100 | 2." in text
+    assert "5 of 25" not in page_of(full).split("## In short")[0]
+    assert "20 of 25 seeds to come" in page_of(full)  # of NDR on A
+    assert "| `transformer-R-released` | table1 | 300,000 | 50 | 30 | 30 – 49 |" in (full / "results.md").read_text()
+
+
+def test_nothing_at_all_gives_tables_and_a_page_too(tmp_path: Path) -> None:
+    written = write_results(tmp_path / "results")
+    write_page(tmp_path / "results", tmp_path / "page.md")
+    assert (written.cells, written.seeds, written.figures) == (0, 0, ())
+    assert sorted(path.name for path in (tmp_path / "results").iterdir()) == [*FILES]
+    assert "Nothing has run yet" in (tmp_path / "page.md").read_text()
+    assert pq.read_table(tmp_path / "results" / "results.parquet").num_rows == 0
+
+
+def test_runs_of_the_miniature_are_compared_with_nothing(tmp_path: Path) -> None:
+    folder = make_piece(tmp_path, NAME, [0.5, 0.9], preset="quick")
+    folder.parent.rename(tmp_path / "runs" / "ndr-R-released-quick")
+    write_results(tmp_path)
+    write_page(tmp_path, tmp_path / "page.md")
+    text = (tmp_path / "page.md").read_text()
+    assert "not compared: preset quick" in text
+    assert "two CPU cores" in text
+
+
+def damage(name: str, content: str = "not what it was") -> Callable[[Path], object]:
+    return lambda folder: (folder / name).write_text(content)
+
+
+@pytest.mark.parametrize(
+    ("harm", "said"),
+    [
+        (damage("result.json"), "damaged, result.json cannot be read"),
+        (damage("config.json"), "damaged, config.json cannot be read"),
+        (damage("config.json", '{"format": 99, "model": 1, "seeds": 1, "recipe": 1}'), "version, written by another"),
+        (lambda folder: (folder / "result.json").unlink(), "unfinished, last evaluated at step 80,000 of 80,000"),
+    ],
+)
+def test_a_run_that_cannot_be_used_is_named_and_the_others_count(
+    tmp_path: Path, harm: Callable[[Path], object], said: str
+) -> None:
+    harm(make_piece(tmp_path, NAME, [0.5]))
+    make_piece(tmp_path, NAME, [0.7, 0.9], first=1)
+    written = write_results(tmp_path)
+    assert written.seeds == 2
+    assert said in str(written)
+    assert said.split(",")[0] in (tmp_path / "results.md").read_text()
+
+
+@pytest.mark.parametrize("name", ["similarity.parquet", "analysis.json"])
+def test_a_damaged_analysis_costs_its_figure_only(tmp_path: Path, name: str) -> None:
+    (make_piece(tmp_path, NAME, [0.5, 0.9], analysed=True) / "analysis" / name).write_bytes(b"?")
+    assert not [figure for figure in write_results(tmp_path).figures if figure.startswith("similarity")]
+
+
+def test_a_damaged_history_costs_its_curves_only(tmp_path: Path) -> None:
+    (make_piece(tmp_path, NAME, [0.5, 0.9]) / "metrics.parquet").write_bytes(b"?")
+    assert write_results(tmp_path).figures == ("table1.png", "table1.pdf")
+
+
+def test_figures_of_what_is_gone_are_removed_and_others_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "figures").mkdir()
+    for name in ("staged.png", "mine.png"):
+        (tmp_path / "figures" / name).write_bytes(b"")
+    write_results(tmp_path)
+    assert [path.name for path in (tmp_path / "figures").iterdir()] == ["mine.png"]
+
+
+def test_a_failed_piece_is_told_with_its_reason(tmp_path: Path) -> None:
+    (tmp_path / "runs" / NAME).mkdir(parents=True)
+    (tmp_path / "runs" / NAME / "0-24.failed.json").write_text('{"reason": "out of memory"}')
+    write_results(tmp_path)
+    assert "- `ndr-R-released/0-24`: out of memory" in (tmp_path / "results.md").read_text()
+
+
+def test_a_full_disk_leaves_the_old_file_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    replace_file(tmp_path / "file", b"old")
+
+    def full_disk(path: Path, content: bytes) -> int:
+        path.touch()
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full_disk)
+    with pytest.raises(OSError, match="No space"):
+        replace_file(tmp_path / "file", b"new")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    assert (tmp_path / "file").read_bytes() == b"old"
+
+
+def test_a_file_that_would_be_the_same_is_not_touched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_results(tmp_path)
+    monkeypatch.setattr(Path, "write_bytes", lambda *_: pytest.fail("written again"))
+    write_results(tmp_path)

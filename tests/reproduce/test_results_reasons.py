@@ -1,0 +1,123 @@
+"""Sentences are chosen by the numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.reproduce.making import make_piece, scatter
+
+from ctlpp.reproduce.claims import FAILS, HOLDS, OPEN, Claim, claims
+from ctlpp.reproduce.found import Found, find
+from ctlpp.reproduce.plan import plan
+from ctlpp.reproduce.reasons import reasons, repeats_sentence, statement
+
+NAME = "ndr-R-released"
+HIGH, PUBLISHED = scatter(0.97, 0.02, 25), [0.5, 1.0] * 12 + [0.75]
+
+
+def sentences(found: Found, name: str = NAME) -> str:
+    return "\n".join(reasons(found, found.cells[name]))
+
+
+def test_a_statement_has_both_means_the_difference_and_the_successes(tmp_path: Path) -> None:
+    make_piece(tmp_path, NAME, [1.0] * 20 + [0.5] * 5)
+    found = find(tmp_path)
+    assert statement(found.row(found.cells[NAME], "ood")) == (
+        "0.90 ± 0.20 from 25 seeds, published 0.75 ± 0.27; difference +0.15 (+0.01 to +0.29);"
+        " above 0.95: 20 of 25, published 8 of 25."
+    )
+
+
+@pytest.mark.parametrize(
+    ("repeated", "said"),
+    [
+        (PUBLISHED, "they explain it"),
+        ([0.55] * 25, "they move it to the other side"),
+        (HIGH[::-1], "they do not explain it"),
+        (scatter(0.9, 0.02, 25, 9), "they explain a part of it"),
+    ],
+)
+def test_repeated_sequences_explain_what_they_bring_nearer_to_the_published_mean(
+    tmp_path: Path, repeated: list[float], said: str
+) -> None:
+    make_piece(tmp_path, NAME, HIGH)
+    make_piece(tmp_path, f"{NAME}-repeats", repeated)
+    text = sentences(find(tmp_path))
+    assert said in text
+    assert ("no difference that so many seeds can show" in text) == (repeated == HIGH[::-1])
+
+
+def test_repeated_sequences_beside_a_reproduced_number_leave_nothing_to_explain(tmp_path: Path) -> None:
+    make_piece(tmp_path, NAME, PUBLISHED)
+    make_piece(tmp_path, f"{NAME}-repeats", scatter(0.2, 0.05, 25))
+    found = find(tmp_path)
+    text = repeats_sentence(found, found.cells[NAME], found.cells[f"{NAME}-repeats"])
+    assert text.startswith("They lower the accuracy: −0.")
+    assert "with them the verdict is *lower*, without them *reproduced*" in text
+
+
+def test_one_seed_cannot_tell_what_repeats_do(tmp_path: Path) -> None:
+    make_piece(tmp_path, NAME, HIGH)
+    make_piece(tmp_path, f"{NAME}-repeats", [0.5])
+    found = find(tmp_path)
+    assert repeats_sentence(found, found.cells[NAME], found.cells[f"{NAME}-repeats"]) == "Too few seeds to tell."
+
+
+def test_a_cell_that_did_not_learn_its_data_is_told_so(tmp_path: Path) -> None:
+    make_piece(tmp_path, NAME, [0.1] * 25, iid=[0.3] * 20 + [1.0] * 5)
+    text = sentences(find(tmp_path))
+    assert "*Not learned?* Yes, in part: IID accuracy is 0.44 ± 0.29, published 1.00; of 25 seeds 20 did not" in text
+
+
+@pytest.mark.parametrize(("apart", "within"), [(0.3, "within that"), (0.001, "beyond that")])
+def test_other_function_tables_are_held_against_the_difference(tmp_path: Path, apart: float, within: str) -> None:
+    make_piece(tmp_path, NAME, [0.99, 0.98, 0.985, 0.99, 0.98] * 5)
+    for table in (1, 2, 3, 4):
+        values = [0.985 - apart * table / 2, 0.98 - apart * table / 2] * 3
+        make_piece(tmp_path, f"{NAME}-seed{table}", values[:5])
+    assert within in sentences(find(tmp_path))
+
+
+def grid(out: Path, model: str, accuracy: dict[tuple[int, int], float]) -> None:
+    for cell in plan("staged"):
+        place = dict(cell.data)["shared_functions"], dict(cell.data)["shared_symbols"]
+        if cell.model == model and place in accuracy:
+            make_piece(out, cell, [accuracy[place] + 0.001 * seed for seed in (-2, -1, 0, 1, 2)])
+
+
+def whole_grid(corner: float, others: float = 0.3) -> dict[tuple[int, int], float]:
+    places = [(many, few) for many in (4, 8, 12, 16) for few in (2, 3, 4, 5, 6)]
+    return dict.fromkeys(places, others) | {(16, 6): corner}
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "word"),
+    [
+        (whole_grid(0.997), HOLDS),
+        (whole_grid(0.9), FAILS),
+        (whole_grid(0.997) | {(16, 5): 0.997}, FAILS),
+        ({(16, 6): 0.997, (4, 2): 0.2}, OPEN),
+    ],
+)
+def test_one_corner_of_the_grid_is_solved_or_not(
+    tmp_path: Path, accuracy: dict[tuple[int, int], float], word: str
+) -> None:
+    grid(tmp_path, "ndr", accuracy)
+    (claim,) = claims(find(tmp_path))
+    assert claim.word == word
+
+
+def test_models_are_compared_with_the_ndr_row_by_row(tmp_path: Path) -> None:
+    grid(tmp_path, "ndr", whole_grid(0.997, 0.5))
+    grid(tmp_path, "transformer", whole_grid(0.997, 0.7))
+    grid(tmp_path, "lstm", {(4, 2): 0.5})
+    found: dict[str, Claim] = {claim.text: claim for claim in claims(find(tmp_path))}
+    assert found["Transformer below the NDR with 4 shared functions"].word == FAILS
+    assert found["Transformer above the NDR with 16 shared functions"].word == HOLDS
+    assert found["Bi-LSTM below the NDR with 4 shared functions"].word == OPEN
+    assert "Bi-LSTM below the NDR with 16 shared functions" not in found
+
+
+def test_without_a_grid_nothing_is_claimed(tmp_path: Path) -> None:
+    assert claims(find(tmp_path)) == []
