@@ -1,19 +1,82 @@
-"""Embeddings of a batch, and what their gradient needs."""
+"""Embeddings of a batch straight into the rows of the first state, and the gradient of their table.
+
+Shapes: S seeds, V vocabulary, D width (a power of two), N = B · T rows. One batch for all seeds or one a seed.
+"""
 
 from __future__ import annotations
 
 import torch
+import triton
+import triton.language as tl
 from torch import Tensor
 
+from ctlpp.kernels.products import blocks
 
-def look_up(table: Tensor, ids: Tensor) -> Tensor:
-    """The embeddings of a batch, one for all seeds or one a seed. (S, V, D), (B, T) or (S, B, T) -> (S, B · T, D)"""
-    if ids.ndim == 2:
-        return table[:, ids.flatten()]
-    return table.gather(1, ids.flatten(1)[..., None].expand(-1, -1, table.shape[-1]))
+ROWS, WARPS = 16, 4  # rows of a program of the look-up
+BACK, LOOPS, BACK_WARPS = 32, 8, 4  # rows that the gradient takes at a time, how often, warps of a program
+TOKENS, WIDTH = 64, 128  # ids and columns of a program of the gradient
 
 
-def one_hot(ids: Tensor, size: int, like: Tensor) -> Tensor:
-    """1 where a row has an id, (S, N, V): the gradient of the table is its product with that of the embeddings."""
-    hot = ids.flatten(-2)[..., None] == torch.arange(size, device=ids.device)
-    return hot.to(like.dtype).expand(len(like), -1, -1)
+@triton.jit
+def embedding_look_up(table_ptr, ids_ptr, out_ptr, N, table_step, ids_step, out_step, ROWS: tl.constexpr,
+                      D: tl.constexpr):  # fmt: skip
+    """Grid (row blocks, seeds). `…_step`: elements from one seed to the next."""
+    seed, column = tl.program_id(1).to(tl.int64), tl.arange(0, D)
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    inside = row < N
+    ids = tl.load(ids_ptr + seed * ids_step + row, mask=inside, other=0).to(tl.int32)
+    found = tl.load(table_ptr + seed * table_step + (ids[:, None] * D + column[None, :]))
+    to = out_ptr + seed * out_step + (row[:, None] * D + column[None, :])
+    tl.store(to, found.to(out_ptr.dtype.element_ty), mask=inside[:, None])
+
+
+@triton.jit
+def embedding_gradient(ids_ptr, dy_ptr, more_ptr, part_ptr, N, V, ids_step, dy_step, more_step, part_step,
+                       ROWS: tl.constexpr, LOOPS: tl.constexpr, TOKENS: tl.constexpr, W: tl.constexpr, D: tl.constexpr,
+                       MORE: tl.constexpr):  # fmt: skip
+    """Σ over a block's rows with an id of dy (+ more), a product with ones and zeros.
+
+    Grid (row blocks, blocks of TOKENS ids by W columns, seeds).
+    """
+    seed = tl.program_id(2).to(tl.int64)
+    token = tl.program_id(1) // (D // W) * TOKENS + tl.arange(0, TOKENS)
+    column = tl.program_id(1) % (D // W) * W + tl.arange(0, W)
+    total = tl.zeros((TOKENS, W), tl.float32)
+    for loop in range(LOOPS):
+        row = (tl.program_id(0) * LOOPS + loop) * ROWS + tl.arange(0, ROWS)
+        inside = row[:, None] < N
+        ids = tl.load(ids_ptr + seed * ids_step + row, mask=row < N, other=-1).to(tl.int32)
+        at = row[:, None] * D + column[None, :]
+        dy = tl.load(dy_ptr + seed * dy_step + at, mask=inside, other=0.0)
+        if MORE:
+            dy += tl.load(more_ptr + seed * more_step + at, mask=inside, other=0.0)
+        hot = tl.where(token[:, None] == ids[None, :], 1.0, 0.0).to(dy_ptr.dtype.element_ty)
+        total += tl.dot(hot, dy, input_precision="ieee")
+    to = part_ptr + seed * part_step + tl.program_id(0) * V * D + (token[:, None] * D + column[None, :])
+    tl.store(to, total, mask=token[:, None] < V)
+
+
+def look_up(table: Tensor, ids: Tensor, out: Tensor) -> None:
+    """The embeddings of a batch. table: (S, V, D) float32, ids: (B, T) or (S, B, T) -> out: (S, B · T, D)"""
+    (S, N, D), ids = out.shape, ids.contiguous()
+    embedding_look_up[blocks(N, ROWS), S](
+        table, ids, out, N, table.stride(0), _step(ids), out.stride(0), ROWS=ROWS, D=D, num_warps=WARPS
+    )
+
+
+def gradient(ids: Tensor, dy: Tensor, more: Tensor | None, out: Tensor) -> None:
+    """The table's gradient, if that of the embeddings is dy (+ more), (S, B · T, D) -> out: (S, V, D)"""
+    (S, N, D), V, ids = dy.shape, out.shape[1], ids.contiguous()
+    also = dy if more is None else more
+    part = torch.empty(S, blocks(N, BACK * LOOPS), V, D, device=dy.device)
+    W = min(D, WIDTH)
+    embedding_gradient[part.shape[1], blocks(V, TOKENS) * (D // W), S](
+        ids, dy, also, part, N, V, _step(ids), dy.stride(0), also.stride(0), part.stride(0), ROWS=BACK, LOOPS=LOOPS,
+        TOKENS=TOKENS, W=W, D=D, MORE=more is not None, num_warps=BACK_WARPS,
+    )  # fmt: skip
+    torch.sum(part, dim=1, out=out)
+
+
+def _step(ids: Tensor) -> int:
+    """Elements from one seed's ids to the next one's."""
+    return ids.stride(0) if ids.ndim == 3 else 0

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from ctlpp.kernels import activation, gate, geometric, norm
 from ctlpp.kernels.dropout import Dropout, Layout
+from ctlpp.kernels.embedding import look_up
 from ctlpp.kernels.products import times
 from ctlpp.models.ndr import NDR
 
@@ -49,14 +50,19 @@ class Weights:
 
     @staticmethod
     def of(w: Views, dtype: torch.dtype) -> Weights:
-        def joined(*names: str) -> Tensor:
-            return torch.cat([w[f"layer.{name}"] for name in names], dim=1)
+        def joined(*names: str, dtype: torch.dtype = torch.float32) -> Tensor:
+            parts = [w[f"layer.{name}"] for name in names]
+            sizes = [part.shape[1] for part in parts]
+            whole = parts[0].new_empty(len(parts[0]), sum(sizes), *parts[0].shape[2:], dtype=dtype)
+            for to, part in zip(whole.split(sizes, dim=1), parts, strict=True):
+                to.copy_(part)
+            return whole
 
         return Weights(
-            x=joined("attend.qkv.weight", "attend.direction.weight").to(dtype),
+            x=joined("attend.qkv.weight", "attend.direction.weight", dtype=dtype),
             bx=joined("attend.qkv.bias", "attend.direction.bias"),
             out=w["layer.attend.out.weight"].to(dtype),
-            up=joined("ffn_data.up.weight", "ffn_gate.up.weight").to(dtype),
+            up=joined("ffn_data.up.weight", "ffn_gate.up.weight", dtype=dtype),
             b_up=joined("ffn_data.up.bias", "ffn_gate.up.bias"),
             down=w["layer.ffn_data.down.weight"].to(dtype),
             shut=w["layer.ffn_gate.down.weight"].to(dtype),
@@ -95,6 +101,7 @@ class Pass:
         self.read, self.o, self.a = self.room(self.D), self.room(self.D), self.room(self.D)
         self.pre, self.act = self.room(self.hidden + self.D), self.room(self.hidden + self.D)
         self.d, self.e = self.room(self.D), self.room(self.D)
+        self.h_first = self.h.new_empty(self.S, self.B, self.D)  # the state that the last layer updates
 
     def room(self, width: int, *, whole: bool = False) -> Tensor:
         rows = (self.depth - 1) * self.N + (self.N if whole else self.B)
@@ -113,16 +120,15 @@ class Pass:
 
     def state(self, n: int) -> Tensor:
         """The state that layer n updates: all columns, or column 0 in the last layer."""
-        h = self.of(self.h, n)
-        return self.first(h).contiguous() if self.last(n) else h
+        return self.h_first if self.last(n) else self.of(self.h, n)
 
     def dropout(self, name: str, n: int) -> Dropout:
         return self.dropouts.at(name, n, self.keys, self.T if self.last(n) and name != "key" else 1)
 
-    def forward(self, embedded: Tensor) -> Tensor:
-        """Column 0 after the last layer, (S, B, D)."""
+    def forward(self, table: Tensor, ids: Tensor) -> Tensor:
+        """Column 0 after the last layer, (S, B, D), from the embeddings, (S, V, D), of ids: (B, T) or (S, B, T)."""
         W = self.weights
-        self.of(self.h, 0).copy_(embedded)
+        look_up(table, ids, self.of(self.h, 0))
         for n in range(self.depth):
             x, read, o, a, pre, act, d, e = (
                 self.of(rows, n) for rows in (self.x, self.read, self.o, self.a, self.pre, self.act, self.d, self.e)
@@ -132,6 +138,7 @@ class Pass:
             geometric.forward(x, W.bx, W.scalars, self.rooms[n], whole, self.dropout("key", n))
             if self.last(n):
                 read.copy_(self.first(whole))
+                self.h_first.copy_(self.first(self.of(self.h, n)))
             h = self.state(n)
             times(read, W.out, out=o)
             norm.forward(h, o, None, *W.norm_a, a, self.dropout("out", n))

@@ -6,9 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ctlpp.kernels import activation, gate, geometric, norm, pairs
+from ctlpp.kernels import activation, embedding, gate, geometric, norm, pairs
 from ctlpp.kernels.classifier import read_out
-from ctlpp.kernels.embedding import look_up, one_hot
 from ctlpp.kernels.ndr import Pass, Views
 from ctlpp.kernels.products import of_transposed
 from ctlpp.models.ndr import NDR
@@ -32,8 +31,8 @@ class Backward:
         part[:, -1].zero_()
         return part
 
-    def __call__(self, dread_out: Tensor) -> Tensor:
-        """From the gradient of column 0 after the last layer, (S, B, D), to that of the first state, (S, N, D).
+    def __call__(self, dread_out: Tensor) -> tuple[Tensor, Tensor | None]:
+        """From the gradient of column 0 after the last layer, (S, B, D), to the two summands of the first state's.
 
         The gradients of x, o, pre, d and e take their places.
         """
@@ -52,13 +51,14 @@ class Backward:
             da, out_dropout = torch.bmm(pre, W.up), run.dropout("out", n)
             norm.backward(d, da, h, o, None, W.norm_a[0], dh, self.norm_part[:, n], out_dropout, add=True)
             dread, sums = torch.bmm(o, W.out), (self.qkv_part[:, n], self.match_part[:, n])
-            if run.last(n):
-                dh, dread = self.spread(dh), self.spread(dread)
+            dread = self.spread(dread) if run.last(n) else dread
             geometric.backward(dread, x, W.bx, W.scalars, run.rooms[n], *sums, run.dropout("key", n))
             more = torch.bmm(x, W.x)
+            if run.last(n):
+                run.first(more).add_(dh)
+                dh, more = more, None
         self.weight_gradients()
-        assert more is not None
-        return dh.add_(more)
+        return dh, more
 
     def spread(self, first: Tensor) -> Tensor:
         """Zeros but for column 0. (S, B, D) -> (S, N, D)"""
@@ -105,8 +105,6 @@ def gradient(
     """Losses (S,) of a crowd of NDRs on a batch; their gradients go to `g`. tokens: (B, T − 1) or (S, B, T − 1)."""
     ids = F.pad(tokens, (1, 0), value=model.start)
     run = Pass(model, w, keys, ids, dtype)
-    table = w["embed.weight"]  # (S, V, D)
-    losses, dread = read_out(run.forward(look_up(table.to(dtype), ids)), w, g, targets)
-    dh = Backward(run, g)(dread)
-    g["embed.weight"].copy_(of_transposed(one_hot(ids, table.shape[1], dh), dh))
+    losses, dread = read_out(run.forward(w["embed.weight"], ids), w, g, targets)
+    embedding.gradient(ids, *Backward(run, g)(dread), out=g["embed.weight"])
     return losses

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from ctlpp.kernels import activation, norm, relative
 from ctlpp.kernels.dropout import Dropout, Layout
+from ctlpp.kernels.embedding import look_up
 from ctlpp.kernels.products import times
 from ctlpp.models.transformer import Transformer, TransformerLayer, sinusoids
 
@@ -100,6 +101,7 @@ class Pass:
         self.bits = self.room(words, torch.int32, whole=True)  # which keys are kept
         self.read, self.o, self.a, self.d = (self.room(self.D) for _ in range(4))
         self.pre, self.act = self.room(self.F), self.room(self.F)
+        self.h_first = self.h.new_empty(self.S, self.B, self.D)  # the state that the last layer adds to
         self.waves = sinusoids(torch.arange(1 - self.T, self.T, device=keys.device, dtype=torch.float32), self.D)
         self.mask = self.position_mask()
         positions = torch.matmul(self.waves, self.weights.position.mT)  # (S, 2T − 1, D)
@@ -122,8 +124,7 @@ class Pass:
 
     def state(self, n: int) -> Tensor:
         """The state that layer n adds to: all columns, or column 0 in the last layer."""
-        h = self.of(self.h, n)
-        return self.first(h).contiguous() if self.last(n) else h
+        return self.h_first if self.last(n) else self.of(self.h, n)
 
     def dropout(self, name: str, n: int) -> Dropout:
         return self.dropouts.at(name, n, self.keys, self.T if self.last(n) and name != "key" else 1)
@@ -136,10 +137,10 @@ class Pass:
             relative.fill_mask(mask, first, second)
         return mask
 
-    def forward(self, embedded: Tensor) -> Tensor:
-        """Column 0 after the last layer, (S, B, D)."""
+    def forward(self, table: Tensor, ids: Tensor) -> Tensor:
+        """Column 0 after the last layer, (S, B, D), from the embeddings, (S, V, D), of ids: (B, T) or (S, B, T)."""
         W = self.weights
-        self.of(self.h, 0).copy_(embedded)
+        look_up(table, ids, self.of(self.h, 0))
         for n in range(self.depth):
             x, bits, read, o = (self.of(rows, n) for rows in (self.x, self.bits, self.read, self.o))
             a, pre, act, d = (self.of(rows, n) for rows in (self.a, self.pre, self.act, self.d))
@@ -148,6 +149,7 @@ class Pass:
             relative.forward(x, self.r[:, n], W.vectors, whole, bits, self.dropout("key", n))
             if self.last(n):
                 read.copy_(self.first(whole))
+                self.h_first.copy_(self.first(self.of(self.h, n)))
             h = self.state(n)
             times(read, W.out, out=o)
             norm.forward(h, o, None, *W.norm_a, a, self.dropout("out", n))

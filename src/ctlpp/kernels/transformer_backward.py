@@ -8,9 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ctlpp.kernels import activation, norm, relative
+from ctlpp.kernels import activation, embedding, norm, relative
 from ctlpp.kernels.classifier import read_out
-from ctlpp.kernels.embedding import look_up, one_hot
 from ctlpp.kernels.products import of_transposed
 from ctlpp.kernels.transformer import Pass, Views
 from ctlpp.models.transformer import Transformer
@@ -34,8 +33,8 @@ class Backward:
         part[:, -1].zero_()
         return part
 
-    def __call__(self, dread_out: Tensor) -> Tensor:
-        """From the gradient of column 0 after the last layer, (S, B, D), to that of the first state, (S, N, D).
+    def __call__(self, dread_out: Tensor) -> tuple[Tensor, Tensor | None]:
+        """From the gradient of column 0 after the last layer, (S, B, D), to the two summands of the first state's.
 
         The gradients of x, o, pre and d take their places.
         """
@@ -50,14 +49,15 @@ class Backward:
             more, dropout = torch.bmm(pre, W.up), run.dropout("out", n)
             norm.backward(dh, more, run.state(n), o, None, W.norm_a[0], dh, self.a_part[:, n], dropout, add=False)
             dread, sums = torch.bmm(o, W.out), (self.r_part[:, n], self.scale_part[:, n])
-            if run.last(n):
-                dh, dread = self.spread(dh), self.spread(dread)
+            dread = self.spread(dread) if run.last(n) else dread
             relative.backward(dread, x, run.r[:, n], W.vectors, bits, *sums, run.dropout("key", n))
             more = torch.bmm(x, W.qkv)
+            if run.last(n):
+                run.first(more).add_(dh)
+                dh, more = more, None
         self.weight_gradients()
         self.sums()
-        assert more is not None
-        return dh.add_(more)
+        return dh, more
 
     def spread(self, first: Tensor) -> Tensor:
         """Zeros but for column 0. (S, B, D) -> (S, N, D)"""
@@ -107,8 +107,6 @@ def gradient(model: nn.Module, w: Views, g: Views, keys: Tensor, tokens: Tensor,
     assert isinstance(model, Transformer)
     ids = F.pad(tokens, (1, 0), value=model.start)
     run = Pass(model, w, keys, ids, dtype)
-    table = w["embed.weight"]  # (S, V, D)
-    losses, dread = read_out(run.forward(look_up(table.to(dtype), ids)), w, g, targets)
-    dh = Backward(run, g)(dread)
-    g["embed.weight"].copy_(of_transposed(one_hot(ids, table.shape[1], dh), dh))
+    losses, dread = read_out(run.forward(w["embed.weight"], ids), w, g, targets)
+    embedding.gradient(ids, *Backward(run, g)(dread), out=g["embed.weight"])
     return losses
