@@ -11,13 +11,17 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from matplotlib.image import imread
+from typer.testing import CliRunner
 
+from ctlpp.cli.main import app
+from ctlpp.reproduce.chapters import COMMANDS
 from ctlpp.reproduce.checked import CHECKS
 from ctlpp.reproduce.results import write_page, write_results
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results"
 LARGEST, ALTOGETHER = 16 * 2**20, 64 * 2**20  # bytes
+pytestmark = pytest.mark.skipif(not RESULTS.is_dir(), reason="a copy of the source without its results")
 ADVICE = "`make results` brings it up to date"
 
 
@@ -66,6 +70,13 @@ def test_only_small_files_are_kept() -> None:
 @pytest.mark.parametrize(("file", "name"), CHECKS.values())
 def test_what_the_page_says_was_checked_is_a_test(file: str, name: str) -> None:
     assert f"def {name or 'test_'}" in (ROOT / file).read_text()
+
+
+@pytest.mark.parametrize("command", [command for command in COMMANDS if command.startswith("ctlpp")])
+def test_the_commands_that_the_page_names_are_understood(command: str) -> None:
+    words = [*command.split()[1:], *(() if "--plan" in command else ("--plan",))]
+    found = CliRunner().invoke(app, words)
+    assert found.exit_code == 0, found.output
 
 
 def test_the_page_needs_nothing_but_the_results_folder(anew: Path, tmp_path: Path) -> None:

@@ -143,7 +143,8 @@ def test_runs_of_the_miniature_are_compared_with_nothing(tmp_path: Path) -> None
     write_results(tmp_path)
     write_page(tmp_path, tmp_path / "page.md")
     text = (tmp_path / "page.md").read_text()
-    assert "not compared: preset quick" in text
+    assert "Not compared: preset quick." in text
+    assert "No run is of the paper's size and settings" in text
     assert "two CPU cores" in text
 
 
@@ -175,6 +176,15 @@ def test_a_run_that_cannot_be_used_is_named_and_the_others_count(
 def test_a_damaged_analysis_costs_its_figure_only(tmp_path: Path, name: str) -> None:
     (make_piece(tmp_path, NAME, [0.5, 0.9], analysed=True) / "analysis" / name).write_bytes(b"?")
     assert not [figure for figure in write_results(tmp_path).figures if figure.startswith("similarity")]
+
+
+def test_one_seed_alone_stands_for_one_figure_and_is_not_called_what_it_is_not(tmp_path: Path) -> None:
+    make_piece(tmp_path, NAME, [0.4], analysed=True)
+    figures = write_results(tmp_path).figures
+    write_page(tmp_path, tmp_path / "page.md")
+    assert "similarity-success-R.png" in figures
+    assert "similarity-failure-R.png" not in figures
+    assert "No seed on R is above 0.95: shown is the best." in (tmp_path / "page.md").read_text()
 
 
 def test_a_damaged_history_costs_its_curves_only(tmp_path: Path) -> None:

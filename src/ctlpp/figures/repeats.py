@@ -54,7 +54,8 @@ def draw_repeats(pairs: Sequence[Pair]) -> Figure:
                 axes.tick_params(labelleft=False)
             else:
                 axes.set_ylabel(name)
-    handles, labels = key(figure.axes[0], {f"a seed, {kind} sequences": colour for kind, colour in KINDS.items()})
+    named = {f"a seed, {kind} sequences": colour for kind, colour in KINDS.items()}
+    handles, labels = key(figure.axes[0], named, published=any(pair.published for pair in pairs))
     for name, line in (("IID", "--"), ("OOD", "-")):
         handles += figure.axes[1].plot([], [], line, color=DARK, linewidth=1.2)
         labels.append(f"{name}, mean of the seeds over time")

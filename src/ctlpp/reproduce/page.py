@@ -23,6 +23,7 @@ PROTOCOLS = {
     "paper": "what the paper's text says",
 }
 NOT_COMPARED, NOT_RUN = "not compared", "not run"
+NOT_COMPARABLE = "No run is of the paper's size and settings, so that none is compared with a published number."
 
 
 def make_page(found: Found, seen: Sequence[Example], page: Path) -> str:
@@ -40,6 +41,7 @@ def make_page(found: Found, seen: Sequence[Example], page: Path) -> str:
         "What has not been run yet": lambda: chapters.remaining(found),
         "What was checked": lambda: chapters.checks(found, places),
         "How a verdict is made": lambda: [chapters.RULES],
+        "Do it yourself": chapters.yourself,
         "The runs": lambda: chapters.runs(found, places),
     }
     parts = ["# Does it reproduce?", _top(found, places)]
@@ -94,7 +96,9 @@ def main_table(found: Found) -> str:
     head = ["", "published IID", "published OOD"]
     for protocol in PROTOCOLS:
         head += [f"`{protocol}` IID", f"`{protocol}` OOD", "verdict on OOD"]
-    return table(head, rows) + f"\n\nMean ± standard deviation over seeds; then how many are above {paper.SOLVED} OOD."
+    notes = [f"Mean ± standard deviation over seeds; then how many are above {paper.SOLVED} OOD."]
+    notes += dict.fromkeys(f"Not compared: {', '.join(cell.mismatches)}." for cell in cells.values() if cell.mismatches)
+    return table(head, rows) + "\n\n" + " ".join(notes)
 
 
 def _ours(found: Found, cell: Cell | None) -> list[str]:
@@ -102,7 +106,7 @@ def _ours(found: Found, cell: Cell | None) -> list[str]:
         return [NOT_RUN, NOT_RUN, ""]
     iid, ood = found.row(cell, "iid"), found.row(cell, "ood")
     solved = share(ood.summary.solved, ood.summary.seeds)
-    words = verdict(ood.verdict, ood.summary.seeds) if ood.verdict else f"{NOT_COMPARED}: {'; '.join(cell.mismatches)}"
+    words = verdict(ood.verdict, ood.summary.seeds) if ood.verdict else NOT_COMPARED
     planned = next(one for one in found.plan if one.name == cell.name)
     if left := len(found.missing(planned)):
         words += f"; {left} of {len(planned.seeds)} seeds to come"
@@ -111,9 +115,10 @@ def _ours(found: Found, cell: Cell | None) -> list[str]:
 
 def differences(found: Found) -> list[str]:
     """A paragraph for each cell that is higher or lower, and a list of those that are undecided."""
-    cells = [cell for cell in cells_of(found, "table1") if found.row(cell, "ood").verdict]
+    run = cells_of(found, "table1")
+    cells = [cell for cell in run if found.row(cell, "ood").verdict]
     if not cells:
-        return [chapters.NOT_YET]
+        return [NOT_COMPARABLE if run else chapters.NOT_YET]
     parts = []
     for cell in cells:
         row = found.row(cell, "ood")

@@ -34,9 +34,14 @@ class Example:
     measures: dict[str, tuple[str, float]]  # label and value
 
     @property
-    def successful(self) -> bool:
-        """Whether it counts as solved; the best of a cell without such a seed does not."""
-        return self.seed.accuracy["ood"] > SOLVED
+    def fails(self) -> bool:
+        """Whether it stands for success without being one."""
+        return self.name.startswith("success") and self.seed.accuracy["ood"] <= SOLVED
+
+    @property
+    def succeeds(self) -> bool:
+        """Whether it stands for failure without being one."""
+        return self.name.startswith("failure") and self.seed.accuracy["ood"] > SOLVED
 
     @property
     def value(self) -> int:
@@ -53,10 +58,13 @@ def examples(found: Found) -> list[Example]:
 
 def _examples(found: Found) -> Iterator[Example]:
     asked = {planned.variant: planned for planned in found.asked("similarity") if planned.model == "ndr"}
+    shown: set[tuple[str, int]] = set()
     for name, variant, best in (("success-R", "R", True), ("failure-R", "R", False), ("failure-A", "A", False)):
-        cell = found.done(asked[variant]) if variant in asked else None
-        for record, seed in _ranked(cell, best) if cell else []:
-            if example := _load(name, cell, record, seed) if cell else None:
+        if variant not in asked or not (cell := found.done(asked[variant])):
+            continue
+        for record, seed in _ranked(cell, best):
+            if (record.name, seed.number) not in shown and (example := _load(name, cell, record, seed)):
+                shown.add((record.name, seed.number))
                 yield example
                 break
 
