@@ -32,10 +32,10 @@ def test_a_plan_says_what_is_there_what_is_not_and_what_it_costs(command: Comman
     done = command("reproduce", "table1", "--only", "lstm/R", "--plan", *SMALL)
     assert (done.code, done.err) == (0, "")
     assert [line.split() for line in done.out.splitlines() if "lstm-R" in line] == [
-        ["lstm-R-released-quick", "2", "0", "2", "6", "0:00:02"],
-        ["lstm-R-paper-quick", "2", "0", "2", "6", "0:00:02"],
+        ["lstm-R-released-quick", "2", "0", "2", "6", "0:00:03"],
+        ["lstm-R-paper-quick", "2", "0", "2", "6", "0:00:03"],
     ]
-    assert done.out.rstrip().endswith("4 seeds to train: about 0:00:04 on two CPU cores.")
+    assert done.out.rstrip().endswith("4 seeds to train: about 0:00:06 on two CPU cores.")
     assert list(tmp_path.iterdir()) == []
 
 

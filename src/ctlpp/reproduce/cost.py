@@ -12,19 +12,19 @@ from __future__ import annotations
 from ctlpp.reproduce.pieces import Standing
 from ctlpp.reproduce.plan import Planned
 
-DEVICES = {"cuda": "one NVIDIA H200", "cpu": "two CPU cores"}  # that were measured
+DEVICES = {"cuda": "one NVIDIA H200", "cpu": "two CPU cores"}  # where this was measured
 
-# Milliseconds: of a step for one seed more, and of a step however few seeds it has.
+# Milliseconds: of a step for each seed, and of a step however few seeds it has.
 _FULL = {
     "cuda": {"lstm": (0.060, 0.5), "transformer": (0.31, 1.0), "ndr": (0.59, 2.0)},
-    "cpu": {"lstm": (150.0, 0.0), "transformer": (450.0, 0.0), "ndr": (1200.0, 0.0)},
+    "cpu": {"lstm": (80.0, 0.0), "transformer": (400.0, 0.0), "ndr": (700.0, 0.0)},
 }
 _QUICK = {
     "cuda": {"lstm": (0.01, 0.5), "transformer": (0.02, 1.0), "ndr": (0.02, 2.0)},
-    "cpu": {"lstm": (0.6, 3.0), "transformer": (4.0, 9.0), "ndr": (6.0, 9.0)},
+    "cpu": {"lstm": (1.0, 4.0), "transformer": (9.0, 18.0), "ndr": (10.0, 18.0)},
 }
 _BATCH = {("lstm", "S"): 0.25}  # a quarter of the batch, in the preset `released`
-_AROUND = {"cuda": 30.0, "cpu": 2.0}  # seconds a piece: beginning, evaluations, analysis
+_AROUND = {"cuda": 30.0, "cpu": 3.0}  # seconds a piece: beginning, evaluations, analysis
 
 
 def seconds(cell: Planned, seeds: int, device: str = "cuda", steps: int | None = None) -> float:
