@@ -67,8 +67,12 @@ def activations(crowd: Crowd, tokens: Tensor) -> tuple[Activations, Tensor]:
         with recording() as own:
             logits_of_each.append(forward(pick(crowd, [i]), tokens))
         each.append(own)
-    stacked = {name: [torch.stack(same) for same in zip(*(own[name] for own in each), strict=True)] for name in each[0]}
+    stacked = {name: [_stack(same) for same in zip(*(own[name] for own in each), strict=True)] for name in each[0]}
     return stacked, torch.cat(logits_of_each)
+
+
+def _stack(values: Sequence[Tensor]) -> Tensor:
+    return values[0][None] if len(values) == 1 else torch.stack(list(values))
 
 
 def pick(crowd: Crowd, rows: Sequence[int]) -> Crowd:

@@ -125,6 +125,11 @@ class Inputs:
         first, second, symbol = grid(self.answer.shape)
         return self.tokens(symbol, first, second)
 
+    def pairs_with(self, second: int) -> Tensor:
+        """All pairs with this second function, ordered by first function and symbol."""
+        first, symbol = grid(self.value.shape)
+        return self.tokens(symbol, first, np.full_like(first, second))
+
     @cached_property
     def familiarity(self) -> Array:
         """2 for a pair of training, 1 for a succession within its longer examples, else 0. (F, F, symbols)"""

@@ -13,10 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ctlpp.analysis.forward import activations
 from ctlpp.analysis.inputs import Array, Inputs
-from ctlpp.analysis.states import Bases, Layout, answers_with
+from ctlpp.analysis.subject import Subject
 from ctlpp.benchmark.streams import Stream
-from ctlpp.training.crowd import Crowd
 
 EXAMPLES = 24  # at every place
 TIE = 0.02
@@ -28,14 +28,10 @@ class Places:
     """The effect of every place, and the place of every seed."""
 
     effect: Tensor  # (S, L, P): seeds, layers or steps, what is changed there
-    index: Tensor  # (S,) layer or step
+    level: Tensor  # (S,) layer or step
     option: Tensor  # (S,) what is changed
     where: Tensor  # (S, K) bool: the parts that this means
-
-    def read(self, states: list[Tensor]) -> Tensor:
-        """Each seed's state at its place, 0 in all other parts. L of (S, B, K, W) -> (S, B, K, W)"""
-        own = torch.stack([states[int(i)][s] for s, i in enumerate(self.index)])
-        return own * self.where[:, None, :, None]
+    options: tuple[str, ...]  # the names of what can be changed
 
 
 def trials(inputs: Inputs, count: int = EXAMPLES) -> tuple[Array, Array, Array]:
@@ -50,24 +46,26 @@ def trials(inputs: Inputs, count: int = EXAMPLES) -> tuple[Array, Array, Array]:
     return donor, inputs.base_for(donor, second), inputs.answer[first, second, symbol]
 
 
-def find_places(crowd: Crowd, layout: Layout, inputs: Inputs, bases: Bases, donors: list[Tensor]) -> Places:
-    """Try every place. donors: the donors' states, (S, B, K, W) after each layer or step."""
-    donor, base, expected = (torch.from_numpy(np.asarray(a)) for a in trials(inputs))
-    seeds, _, parts, _ = donors[0].shape
-    device, options = donors[0].device, layout.places(parts, inputs.task.order)
-    masks = torch.zeros(len(options), parts, dtype=torch.bool)  # (P, K)
+def find_places(subject: Subject, inputs: Inputs) -> Places:
+    """Try every place."""
+    donor, base, expected = (torch.from_numpy(np.asarray(each)) for each in trials(inputs))
+    tokens = inputs.base_tokens()[base]
+    own, new = (
+        subject.layout.read(activations(subject.crowd, each)[0]) for each in (tokens, inputs.donor_tokens()[donor])
+    )
+    options = subject.layout.places(own[0].shape[2], inputs.task.order)
+    masks = torch.zeros(len(options), own[0].shape[2], dtype=torch.bool)  # (P, K)
     for row, changed in enumerate(options.values()):
         masks[row, changed] = True
-    where = masks.repeat_interleave(len(donor), dim=0).to(device).expand(seeds, -1, -1)  # (S, P · N, K)
-    donor, base, expected = (each.repeat(len(options)) for each in (donor, base, expected))
+    where = masks[:, None, :, None].to(own[0].device)  # (P, 1, K, 1)
     effects = []
-    for i, state in enumerate(donors):
-        index = torch.full((seeds,), i, device=device)
-        found = answers_with(crowd, layout, bases, base, index, where, state, donor)
-        effects.append((found == expected).float().view(seeds, len(options), -1).mean(-1))
+    for level, (before, after) in enumerate(zip(own, new, strict=True)):
+        state = torch.where(where, after[:, None], before[:, None]).flatten(1, 2)  # (S, P · N, K, W)
+        found = subject.go_on(tokens.repeat(len(options), 1), level, state)
+        effects.append((found.view(len(found), len(options), -1) == expected).float().mean(-1))
     effect = torch.stack(effects, dim=1)  # (S, L, P)
-    index, option = choose(effect, several=masks.sum(1) > 1)
-    return Places(effect, index.to(device), option.to(device), masks[option].to(device))
+    chosen, option = choose(effect, several=masks.sum(1) > 1)
+    return Places(effect, chosen, option, masks[option], tuple(options))
 
 
 def choose(effect: Tensor, several: Tensor) -> tuple[Tensor, Tensor]:
@@ -77,5 +75,5 @@ def choose(effect: Tensor, several: Tensor) -> tuple[Tensor, Tensor]:
     allowed = torch.where(enough[:, None, None], single, effect)
     good = allowed >= allowed.amax(dim=(1, 2), keepdim=True) - TIE
     levels = torch.arange(effect.shape[1])[None, :, None]
-    index = torch.where(good, levels, -1).amax(dim=(1, 2))  # (S,)
-    return index, allowed[torch.arange(len(effect)), index].argmax(-1)
+    level = torch.where(good, levels, -1).amax(dim=(1, 2))  # (S,)
+    return level, allowed[torch.arange(len(effect)), level].argmax(-1)

@@ -23,9 +23,9 @@ import ctlpp
 from ctlpp.analysis.correlation import Correlation, correlate
 from ctlpp.analysis.forward import pick
 from ctlpp.analysis.history import History
-from ctlpp.analysis.inputs import Array
+from ctlpp.analysis.inputs import Array, Inputs
 from ctlpp.analysis.measures import MEASURES
-from ctlpp.analysis.study import Analysis, analyze
+from ctlpp.analysis.study import Analysis, analyze, count_bases
 from ctlpp.analysis.tables import tables
 from ctlpp.benchmark.task import Task
 from ctlpp.models.own import Factory
@@ -67,6 +67,7 @@ def study_run(
     *,
     seeds: Sequence[int] | None = None,
     data: Path | None = None,
+    bases: int | None = 1,
     unfinished: bool = False,
     device: str = "cpu",
     factory: Factory | None = None,
@@ -74,8 +75,8 @@ def study_run(
 ) -> Study:
     """Analyse the seeds of a run folder.
 
-    data: the dataset folder, for a run that does not name its task. factory: that of a model of one's own which was
-    given as a callable. start: told the number of seeds, gives what to call with progress.
+    bases: as `analyze` has it. data: the dataset folder, for a run that does not name its task. factory: that of a
+    model of one's own which was given as a callable. start: told the number of seeds, gives what to call with progress.
     """
     config = read_config(folder)
     task = find_task(folder, config, data)
@@ -87,7 +88,8 @@ def study_run(
             " train on with --resume, or analyse its newest checkpoint with --unfinished"
         )
     chosen = choose_seeds(run, seeds)
-    analysis = analyze(chosen.crowd, task, advance=start(len(chosen.crowd.seeds)))
+    count_bases(Inputs.of(task), bases)
+    analysis = analyze(chosen.crowd, task, bases=bases, advance=start(len(chosen.crowd.seeds)))
     table = pq.read_table(BytesIO(run.metrics.parquet()))
     history = History.of(table, chosen.crowd.seeds)
     return Study(config, analysis, history, run.diverged, run.step, finished)
@@ -151,6 +153,7 @@ def summary(study: Study) -> dict[str, Any]:
             "levels": found.effect.shape[1],
             "parts": list(found.changed),
         }
+        content["bases"] = found.bases
         content["places"] = [
             {"level": level, "part": found.changed[what], "effect": round(float(found.effect[s, level, what]), 6)}
             for s, (level, what) in enumerate(found.place.tolist())

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -25,17 +26,21 @@ from ctlpp.analysis.clusters import Clustering
 from ctlpp.analysis.codes import codes_per_symbol, extract
 from ctlpp.analysis.forward import activations, answers, in_parts
 from ctlpp.analysis.inputs import Array, Inputs
-from ctlpp.analysis.interchange import interchange, thin
+from ctlpp.analysis.interchange import Donors, Place, interchange, thin
 from ctlpp.analysis.places import find_places
 from ctlpp.analysis.probes import cka, probe
+from ctlpp.analysis.rotation import turns
 from ctlpp.analysis.similarity import across_and_within, by_value, cluster_all, similarity, symbol_distance
-from ctlpp.analysis.states import Bases, Layout, can_resume
+from ctlpp.analysis.states import Layout
 from ctlpp.analysis.stitching import stitch
+from ctlpp.analysis.subject import Subject
 from ctlpp.benchmark.task import Task
 from ctlpp.training.crowd import Crowd
 
-STAGES = 3  # after each of which the progress of a seed is told
-SAMPLE = 512  # pairs that stitching tries, and interchange as a control
+STAGES = 100  # steps in which the progress of a seed is told
+PLACES = 5  # of them: where the value is
+SAMPLE = 512  # pairs that stitching tries
+TRIED = 8  # inputs, to see how a model goes on from a state
 
 
 @dataclass(eq=False)
@@ -54,8 +59,9 @@ class Analysis:
     effect: Array | None = None  # of every place, (S, layers or steps, what is changed there)
     place: Array | None = None  # layer or step, and what is changed there, (S, 2)
     changed: tuple[str, ...] = ()  # the names of what can be changed
-    interchange: Array | None = None  # right or not, (S, F, F, n); nan where not tried
-    stitched: dict[str, Array] = field(default_factory=dict)  # the same after a map: "orthogonal", "affine"
+    interchange: Array | None = None  # share of bases with a right answer, (S, F, F, n)
+    bases: int = 0  # how many those are for every (donor's function, consumer, donor's symbol)
+    stitched: dict[str, Array] = field(default_factory=dict)  # after a map, "orthogonal" or "affine"; nan: not tried
     notes: list[str] = field(default_factory=list)  # what could not be done, and why
 
     @property
@@ -68,23 +74,34 @@ def analyze(
     model: Crowd | nn.Module | Callable[[Tensor], Tensor],
     task: Task,
     *,
-    control: int = SAMPLE,
-    advance: Callable[[int], None] = lambda seeds: None,
+    bases: int | None = 1,
+    advance: Callable[[int], None] = lambda steps: None,
 ) -> Analysis:
     """Analyse all seeds of a crowd, or one model: a module, or any callable that makes logits of tokens.
 
-    control: interchange tries all pairs that only the test has, and about so many each of the known and the other ones.
+    bases: on how many of a consumer's inputs interchange tries each donor's state; None for all of another value.
     advance: called with numbers that add up to `STAGES` times the number of seeds.
     """
     crowd = model if isinstance(model, Crowd) else as_crowd(model)
     inputs = Inputs.of(task)
-    parts = in_parts(crowd, lambda part: _ask(part, inputs, control, advance))
+    bases = count_bases(inputs, bases)
+    parts = in_parts(crowd, lambda part: _ask(part, inputs, bases, advance))
     found: dict[str, Any] = {
         name: np.concatenate([part[name] for part in parts])
         for name in parts[0]
         if isinstance(parts[0][name], np.ndarray)
     }
-    return _conclude(inputs, crowd.seeds, parts[0] | found)
+    return _conclude(inputs, crowd.seeds, parts[0] | found | {"bases": bases})
+
+
+def count_bases(inputs: Inputs, bases: int | None) -> int:
+    """The number of bases as a number; ValueError if there are not so many."""
+    most = turns(inputs)
+    if bases is not None and not 1 <= bases <= most:
+        raise ValueError(
+            f"--bases {bases}: every donor and consumer has {most} bases of another value: use 1 to {most}, or all"
+        )
+    return most if bases is None else bases
 
 
 def as_crowd(model: nn.Module | Callable[[Tensor], Tensor]) -> Crowd:
@@ -103,54 +120,60 @@ class _Called(nn.Module):
         return self.model(tokens)
 
 
-def _ask(crowd: Crowd, inputs: Inputs, control: int, advance: Callable[[int], None]) -> dict[str, Any]:
+def _ask(crowd: Crowd, inputs: Inputs, bases: int, advance: Callable[[int], None]) -> dict[str, Any]:
     """Everything that needs the model, for some seeds."""
     seeds, shape = len(crowd.seeds), inputs.value.shape
-    found: dict[str, Any] = {"answers": answers(crowd, inputs.pairs()).numpy().reshape(seeds, *inputs.answer.shape)}
-    advance(seeds)
     seen, logits = activations(crowd, inputs.singles())
-    found["singles"] = logits.argmax(-1).cpu().numpy().reshape(seeds, *shape)
+    found: dict[str, Any] = {"singles": logits.argmax(-1).cpu().numpy().reshape(seeds, *shape)}
     if [value.ndim for value in seen.get("readout", [])] == [3]:
         found["readout"] = seen["readout"][0].float().cpu().numpy().reshape(seeds, *shape, -1)
     found["layout"] = layout = Layout.of(seen)
-    if layout is not None:
-        found |= _exchange(crowd, layout, inputs, control, advance)
-    else:
-        advance((STAGES - 1) * seeds)
+    if layout is None:
+        found["answers"] = answers(crowd, inputs.pairs()).numpy().reshape(seeds, *inputs.answer.shape)
+        advance(STAGES * seeds)
+        return found
+    subject = Subject.of(crowd, layout, inputs.base_tokens()[:TRIED])
+    places = find_places(subject, inputs)
+    found |= {"changed": places.options, "effect": places.effect.numpy()}
+    found["place"] = torch.stack([places.level, places.option], dim=1).numpy()
+    advance(PLACES * seeds)
+    for level in sorted(set(places.level.tolist())):
+        rows = torch.nonzero(places.level == level).flatten().tolist()
+        place = Place(level, places.where[rows].to(crowd.device))
+        for name, values in _exchange(subject.of_rows(rows), inputs, place, bases, advance).items():
+            found.setdefault(name, np.zeros((seeds, *values.shape[1:]), values.dtype))[rows] = values
     return found
 
 
 def _exchange(
-    crowd: Crowd, layout: Layout, inputs: Inputs, control: int, advance: Callable[[int], None]
-) -> dict[str, Any]:
-    """Find the places and exchange states there."""
-    tokens = inputs.base_tokens()
-    seen, logits = activations(crowd, tokens)
-    states = layout.read(seen)
-    bases = Bases(tokens, states, can_resume(crowd, layout, tokens, states, logits))
-    donor_states = layout.read(activations(crowd, inputs.donor_tokens())[0])
-    places = find_places(crowd, layout, inputs, bases, donor_states)
-    donors = places.read(donor_states)  # (S, F · n, K, W)
-    advance(len(crowd.seeds))
-    neither = ~(inputs.ood | inputs.train)
-    tried = inputs.ood | thin(inputs.train, control) | thin(neither, control)
-    found: dict[str, Any] = {
-        "changed": tuple(layout.places(donors.shape[2], inputs.task.order)),
-        "effect": places.effect.numpy(),
-        "place": torch.stack([places.index, places.option], dim=1).cpu().numpy(),
-        "interchange": interchange(crowd, layout, inputs, bases, places, donors, tried),
-    }
-    flat = donors.flatten(2)  # (S, F · n, K · W)
+    subject: Subject, inputs: Inputs, place: Place, bases: int, advance: Callable[[int], None]
+) -> dict[str, Array]:
+    """Everything about the states at one place, for the seeds that have it."""
+    states = subject.states(inputs.donor_tokens(), place.level)
+    donors = states * place.where[:, None, :, None]  # (S, F · n, K, W)
+    flat = donors.flatten(2)
     table = flat.view(len(flat), *inputs.value.shape, -1)
-    found["probe_within"], found["probe_across"] = (accuracy.numpy() for accuracy in probe(table, inputs))
-    found["cka"] = cka(table, inputs).numpy()
+    within, across = probe(table, inputs)
+    found = {"probe_within": within.numpy(), "probe_across": across.numpy(), "cka": cka(table, inputs).numpy()}
+    tried = {"interchange": Donors(donors, np.ones_like(inputs.train), bases)}
     if inputs.partners:
         sample = thin(inputs.ood, SAMPLE)
-        for kind in ("orthogonal", "affine"):
-            mapped = stitch(flat, inputs, kind).view_as(donors)
-            found[kind] = interchange(crowd, layout, inputs, bases, places, mapped, sample)
-    advance(len(crowd.seeds))
-    return found
+        tried |= {k: Donors(stitch(flat, inputs, k).view_as(donors), sample) for k in ("orthogonal", "affine")}
+    calls = inputs.n_functions * (1 + bases)
+    told = _spread(advance, (STAGES - PLACES) * len(states), calls)
+    found["answers"], exchanged = interchange(subject, inputs, place, tried, told)
+    return found | exchanged
+
+
+def _spread(advance: Callable[[int], None], steps: int, calls: int) -> Callable[[], None]:
+    """What to call so many times to advance by so many steps in all."""
+    numbers = count()
+
+    def once() -> None:
+        number = next(numbers)
+        advance(steps * (number + 1) // calls - steps * number // calls)
+
+    return once
 
 
 def _conclude(inputs: Inputs, seeds: tuple[int, ...], found: dict[str, Any]) -> Analysis:
@@ -175,7 +198,7 @@ def _conclude(inputs: Inputs, seeds: tuple[int, ...], found: dict[str, Any]) -> 
         analysis.notes.append('the model records no "state": no interchange, stitching, probes or CKA')
         return analysis
     analysis.effect, analysis.place, analysis.interchange = found["effect"], found["place"], found["interchange"]
-    analysis.changed = found["changed"]
+    analysis.changed, analysis.bases = found["changed"], found["bases"]
     analysis.stitched = {kind: found[kind] for kind in ("orthogonal", "affine") if kind in found}
     measures["interchange_across"] = _share(analysis.interchange, inputs.ood)
     measures["interchange_within"] = _share(analysis.interchange, inputs.train)

@@ -42,24 +42,29 @@ def measures(analysis: Analysis) -> pa.Table:
 
 
 def pairs(analysis: Analysis) -> pa.Table:
-    """Every pair: seed, first, second, symbol, value, expected, answer, right, kind (train, ood or other)"""
+    """Every pair: seed, first, second, symbol, value, expected, answer, right, kind (train, ood or other)
+
+    And interchange, where the model records its state: the share of bases with which the second function is right when
+    given the state that the first one leaves.
+    """
     inputs, shape = analysis.inputs, analysis.answers.shape
     seed, first, second, symbol = (index.ravel() for index in grid(shape))
     names, symbols = _names(inputs)
     kind = inputs.train[first, second, symbol] + 2 * inputs.ood[first, second, symbol]
-    return pa.table(
-        {
-            "seed": pa.array(np.array(analysis.seeds)[seed], pa.int64()),
-            "first": _words(first, names),
-            "second": _words(second, names),
-            "symbol": _words(symbol, symbols),
-            "value": _words(inputs.value[first, symbol], symbols),
-            "expected": _words(inputs.answer[first, second, symbol], symbols),
-            "answer": _words(analysis.answers.ravel(), symbols),
-            "right": pa.array(analysis.right.ravel()),
-            "kind": _words(kind, KINDS.tolist()),
-        }
-    )
+    columns = {
+        "seed": pa.array(np.array(analysis.seeds)[seed], pa.int64()),
+        "first": _words(first, names),
+        "second": _words(second, names),
+        "symbol": _words(symbol, symbols),
+        "value": _words(inputs.value[first, symbol], symbols),
+        "expected": _words(inputs.answer[first, second, symbol], symbols),
+        "answer": _words(analysis.answers.ravel(), symbols),
+        "right": pa.array(analysis.right.ravel()),
+        "kind": _words(kind, KINDS.tolist()),
+    }
+    if analysis.interchange is not None:
+        columns["interchange"] = pa.array(analysis.interchange.ravel(), pa.float32())
+    return pa.table(columns)
 
 
 def accuracy(analysis: Analysis) -> pa.Table:
@@ -133,12 +138,13 @@ def places(analysis: Analysis) -> pa.Table | None:
 
 
 def interchange(analysis: Analysis) -> pa.Table | None:
-    """seed, map (none, orthogonal or affine), donor and consumer (groups), value, accuracy, examples"""
+    """seed, map (none, orthogonal or affine), donor and consumer (groups), value, accuracy, examples (patched)"""
     if analysis.interchange is None:
         return None
     inputs, rows = analysis.inputs, []
     functions = np.arange(inputs.n_functions)
     for kind, right in {"none": analysis.interchange, **analysis.stitched}.items():
+        bases = analysis.bases if kind == "none" else 1
         by_value = right[:, functions[:, None], :, inputs.start].transpose(2, 1, 0, 3)  # (S, values, first, second)
         for donor in inputs.groups:
             for consumer in inputs.groups:
@@ -149,7 +155,7 @@ def interchange(analysis: Analysis) -> pa.Table | None:
                 for (seed, value), count in np.ndenumerate(counts):
                     if count:
                         shown = (analysis.seeds[seed], kind, donor, consumer, inputs.task.symbols[value])
-                        rows.append((*shown, float(sums[seed, value] / count), int(count)))
+                        rows.append((*shown, float(sums[seed, value] / count), int(count) * bases))
     return _rows(["seed", "map", "donor", "consumer", "value", "accuracy", "examples"], rows)
 
 

@@ -23,6 +23,13 @@ def analyze(
         str | None,
         typer.Option(help="Only these seeds of the run: 5 for 0 … 4; 3,7,9; 5-9. [default: all]", metavar="SEEDS"),
     ] = None,
+    bases: Annotated[
+        str,
+        typer.Option(
+            help="On how many inputs interchange tries each state with each consumer: 1, 2, … or all (takes longer).",
+            metavar="N|all",
+        ),
+    ] = "1",
     data: Annotated[
         Path | None, typer.Option(help="The dataset, for a run that does not name its task itself.", metavar="DIR")
     ] = None,
@@ -37,6 +44,8 @@ def analyze(
     `ctlpp analyze runs/ndr-R`
 
     `ctlpp analyze runs/ndr-R --seeds 5 --out first-five`
+
+    `ctlpp analyze runs/ndr-R --bases all --device cuda`
     """
     from ctlpp.analysis.study import STAGES
     from ctlpp.cli.progress import progress
@@ -57,6 +66,7 @@ def analyze(
             out,
             seeds=None if seeds is None else parse_seeds(seeds),
             data=data,
+            bases=parse_bases(bases),
             unfinished=unfinished,
             force=force,
             device=device,
@@ -68,6 +78,16 @@ def analyze(
         typer.echo(f"Note: {note}.", err=True)
     show(study)
     typer.echo(f"Numbers and figures in {run / 'analysis' if out is None else out}")
+
+
+def parse_bases(text: str) -> int | None:
+    """A number, or None for all."""
+    if text == "all":
+        return None
+    try:
+        return int(text)
+    except ValueError as error:
+        raise ValueError(f"--bases {text}: write a number, or all") from error
 
 
 def show(study: Study) -> None:

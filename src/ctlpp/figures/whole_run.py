@@ -31,6 +31,7 @@ def analyze_run(
     *,
     seeds: Sequence[int] | None = None,
     data: Path | None = None,
+    bases: int | None = 1,
     unfinished: bool = False,
     force: bool = False,
     device: str = "auto",
@@ -43,6 +44,7 @@ def analyze_run(
 ) -> Study:
     """Analyse a run folder and write numbers and figures to `out`, by default its folder `analysis`.
 
+    bases: on how many inputs interchange tries each donor's state with each consumer; None for all.
     figures: whether to draw them; without, there are the numbers alone.
     workers: processes that draw; more than one only from a program that may be imported again, as `ctlpp` itself.
     """
@@ -50,7 +52,14 @@ def analyze_run(
     target = folder / "analysis" if out is None else Path(out)
     check_target(target, force=force)
     study = study_run(
-        folder, seeds=seeds, data=data, unfinished=unfinished, device=device, factory=factory, start=computing
+        folder,
+        seeds=seeds,
+        data=data,
+        bases=bases,
+        unfinished=unfinished,
+        device=device,
+        factory=factory,
+        start=computing,
     )
     with fresh_folder(target, force=force) as place:
         write_numbers(study, place)

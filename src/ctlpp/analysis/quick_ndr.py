@@ -1,0 +1,100 @@
+"""One seed of the NDR, evaluated on a CPU with less work than the module takes.
+
+Arithmetic is what the analysis of a full-size NDR waits for, so none is done in vain. What the first layer reads from
+its input is looked up by token; of the last layer only the column under the classifier is computed; scales are
+multiplied into the weights beforehand, and products of the same columns are one. The equations are those of
+`ctlpp.models.ndr`.
+
+Shapes: B batch, T columns, R columns of the result, D width, H heads, K = D / H, C classes.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ctlpp.models.ndr import NDR, look
+from ctlpp.training.crowd import Crowd
+
+_view = lru_cache(look)
+
+
+def quick_ndr(crowd: Crowd) -> QuickNDR | None:
+    """The quick way of a crowd, if it is one full-precision seed of the NDR on a CPU."""
+    module, alone = crowd.module, len(crowd.seeds) == 1 and len(crowd.places) > 0
+    if type(module) is not NDR or not alone or crowd.weights.dtype != torch.float32 or crowd.device.type != "cpu":
+        return None
+    weights = {name: value[0] for name, value in crowd.state().items()}
+    return QuickNDR(weights, module.layer.attend.heads, module.test_depth)
+
+
+class QuickNDR:
+    """From tokens to a state, and from a state to logits."""
+
+    def __init__(self, weights: dict[str, Tensor], heads: int, depth: int) -> None:
+        own = {name.removeprefix("layer."): value for name, value in weights.items()}
+        self.embed, self.heads, self.depth = own["embed.weight"], heads, depth
+        self.width = self.embed.shape[1]
+        q, k, v = own["attend.qkv.weight"].chunk(3)
+        q_bias, k_bias, v_bias = own["attend.qkv.bias"].chunk(3)
+        scale, turn = own["attend.scale"], own["attend.direction_scale"]
+        direction, offset = own["attend.direction.weight"] * turn, own["attend.direction.bias"] * turn
+        own["read.weight"] = torch.cat([q * scale, k, v, direction])  # (3D + 2H, D)
+        own["read.bias"] = torch.cat([q_bias * scale, k_bias, v_bias, offset + own["attend.bias"]])
+        self.own = {name: value.T.contiguous() if value.ndim == 2 else value for name, value in own.items()}
+        self.by_token = self.linear("read", self.embed)  # (tokens, 3D + 2H)
+
+    def state(self, tokens: Tensor, level: int) -> Tensor:
+        """The state after a layer. (B, T - 1) -> (B, T, D)"""
+        tokens = F.pad(tokens, (1, 0), value=len(self.embed) - 1)
+        h = self.layer(self.embed[tokens], self.by_token[tokens])
+        for _ in range(level):
+            h = self.step(h)
+        return h
+
+    def logits_from(self, h: Tensor, level: int) -> Tensor:
+        """Logits from the state after a layer. (B, T, D) -> (B, C)"""
+        for n in range(level + 1, self.depth):
+            h = self.step(h, 1 if n == self.depth - 1 else None)
+        return self.linear("classify", h[:, 0])
+
+    def step(self, h: Tensor, columns: int | None = None) -> Tensor:
+        """One layer. (B, T, D) -> (B, R, D)"""
+        seen = self.linear("read", h.flatten(0, 1))
+        return self.layer(h, seen.view(*h.shape[:2], -1), columns)
+
+    def layer(self, h: Tensor, seen: Tensor, columns: int | None = None) -> Tensor:
+        """One layer, given queries, keys, values and directions. (B, T, D), (B, T, 3D + 2H) -> (B, R, D)"""
+        h = h[:, :columns]
+        old = h.flatten(0, 1)  # (B · R, D)
+        read = self.attend(seen, h.shape[1]).flatten(0, 1)
+        a = self.norm("norm_a", torch.addmm(old, read, self.own["attend.out.weight"]))
+        u = self.norm("norm_u", self.ffn("ffn_data", a).add_(a))
+        return torch.lerp(old, u, self.ffn("ffn_gate", a).sigmoid_()).view(h.shape)
+
+    def attend(self, seen: Tensor, columns: int) -> Tensor:
+        """What the first columns read. (B, T, 3D + 2H) -> (B, R, D)"""
+        near, right, itself = (part[:columns] for part in _view(seen.shape[1]))
+        heads = [part.chunk(self.heads, dim=-1) for part in seen[..., : 3 * self.width].chunk(3, dim=-1)]
+        prefer = torch.unflatten(seen[:, :columns, 3 * self.width :], -1, (2, self.heads, 1)).transpose(1, 3)
+        match = torch.where(right, prefer[:, :, 0], prefer[:, :, 1])  # (B, H, R, T)
+        for n, (q, k, _) in enumerate(zip(*heads, strict=True)):  # (B, T, K) each: no copy as for all heads at once
+            match[:, n] += q[:, :columns] @ k.mT
+        match.masked_fill_(itself, -torch.inf)
+        A = torch.einsum("bhik,ijk->bhij", F.logsigmoid(-match), near).add_(match).exp_()
+        return torch.cat([A[:, n] @ v for n, v in enumerate(heads[2])], dim=-1)
+
+    def ffn(self, name: str, x: Tensor) -> Tensor:
+        """Linear, GELU, linear."""
+        return self.linear(f"{name}.down", F.gelu(self.linear(f"{name}.up", x)))
+
+    def linear(self, name: str, x: Tensor) -> Tensor:
+        """A linear map of rows."""
+        return torch.addmm(self.own[f"{name}.bias"], x, self.own[f"{name}.weight"])
+
+    def norm(self, name: str, x: Tensor) -> Tensor:
+        """Layer norm of rows."""
+        return F.layer_norm(x, x.shape[1:], self.own[f"{name}.weight"], self.own[f"{name}.bias"])

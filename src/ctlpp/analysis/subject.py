@@ -1,0 +1,109 @@
+"""Seeds under study: their states on the way, and their answers when they go on from states of our own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from ctlpp.analysis.forward import BATCH, activations, forward, pick
+from ctlpp.analysis.quick_ndr import QuickNDR, quick_ndr
+from ctlpp.analysis.states import Kind, Layout
+from ctlpp.training.crowd import Crowd
+
+Rest = Literal["nothing", "tail", "head", "everything"]  # of its input that a model must read to go on from a state
+_CANDIDATES: dict[Kind, tuple[Rest, ...]] = {"columns": ("nothing",), "steps": ("tail", "head"), "directions": ()}
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Some seeds, the form of their state, and how they go on from one.
+
+    With columns a state may hold everything that the rest of the model needs. A recurrent model needs the tokens that
+    it has not read yet and, as it always takes a first step, the one before: the tail of its input or, if it reads
+    from the end, the head. What is enough is found by trying.
+    """
+
+    crowd: Crowd
+    layout: Layout
+    rest: Rest = "everything"
+    quick: QuickNDR | None = None
+
+    @staticmethod
+    def of(crowd: Crowd, layout: Layout, tokens: Tensor) -> Subject:
+        """Seeds that go on from their states as cheaply as they can; tokens: inputs to try it on, (B, T)."""
+        seen, logits = activations(crowd, tokens)
+        quick = quick_ndr(crowd)
+        for rest in _CANDIDATES[layout.kind]:
+            subject = Subject(crowd, layout, rest)
+            try:
+                again = [subject.logits_from(tokens, i, state) for i, state in enumerate(layout.read(seen))]
+            except RuntimeError:
+                continue  # it keeps the number of examples, or of tokens
+            if all(_close(each, logits) for each in again):
+                return Subject(crowd, layout, rest, quick)
+        return Subject(crowd, layout)
+
+    def of_rows(self, rows: list[int]) -> Subject:
+        """Only some of the seeds."""
+        if len(rows) == len(self.crowd.seeds):
+            return self
+        part = pick(self.crowd, rows)
+        return Subject(part, self.layout, self.rest, quick_ndr(part))
+
+    @torch.no_grad()
+    def states(self, tokens: Tensor, level: int) -> Tensor:
+        """The state after a layer or step. (N, T) -> (S, N, K, W)"""
+        if self.quick is None:
+            return self.run(tokens, level)[1]
+        return torch.cat([self.quick.state(part, level) for part in torch.split(tokens, BATCH)])[None]
+
+    @torch.no_grad()
+    def run(self, tokens: Tensor, level: int) -> tuple[Tensor, Tensor]:
+        """Answers, and the state after a layer or step. (N, T) -> (S, N), (S, N, K, W)"""
+        if self.quick is not None:
+            state = self.states(tokens, level)
+            return self.go_on(tokens, level, state), state
+        answers, states = [], []
+        for part in torch.split(tokens, BATCH):
+            seen, logits = activations(self.crowd, part)
+            answers.append(logits.argmax(-1).cpu())
+            states.append(self.layout.read_at(seen, level))
+        return torch.cat(answers, dim=1), torch.cat(states, dim=1)
+
+    @torch.no_grad()
+    def go_on(self, tokens: Tensor, level: int, state: Tensor) -> Tensor:
+        """Answers when the state after a layer or step is this one. (N, T), (S, N, K, W) -> (S, N)"""
+        count = len(tokens)
+        batches = -(-count // BATCH)
+        edges = [count * i // batches for i in range(batches + 1)]  # equal batches: small ones cost more an example
+        answers = []
+        for rows in (slice(*two) for two in pairwise(edges)):
+            if self.quick is not None:
+                logits = self.quick.logits_from(state[0, rows], level)[None]
+            else:
+                logits = self.logits_from(tokens[rows], level, state[:, rows])
+            answers.append(logits.argmax(-1).cpu())
+        return torch.cat(answers, dim=1)
+
+    def logits_from(self, tokens: Tensor, level: int, state: Tensor) -> Tensor:
+        """Logits when the state after a layer or step is this one. (B, T), (S, B, K, W) -> (S, B, C)"""
+        if self.rest == "nothing":
+            tokens = tokens[:1]  # read up to the level, where the given states take over
+        elif self.rest == "tail":
+            tokens, level = tokens[:, level:], 0
+        elif self.rest == "head":
+            tokens, level = tokens[:, : tokens.shape[1] - level], 0
+
+        def edit(name: str, index: int, value: Tensor) -> Tensor:
+            here = name in self.layout.names and index == level
+            return self.layout.component(name, state).to(value.dtype) if here else value
+
+        return forward(self.crowd, tokens, edit)
+
+
+def _close(a: Tensor, b: Tensor) -> bool:
+    return a.shape == b.shape and torch.allclose(a, b, rtol=1e-3, atol=1e-3, equal_nan=True)

@@ -1,0 +1,43 @@
+import pytest
+import torch
+from torch import nn
+
+from ctlpp.analysis.quick_ndr import quick_ndr
+from ctlpp.models.activations import recording
+from ctlpp.models.ndr import NDR
+from ctlpp.training.crowd import Crowd, gather
+
+VOCABULARY, CLASSES = 11, 3
+
+
+def crowd(depth: int = 4, seeds: int = 1) -> Crowd:
+    def factory(v: int, c: int) -> nn.Module:
+        return NDR(v, c, width=16, heads=2, hidden=24, depth=depth, test_depth=depth)
+
+    made = gather(factory, VOCABULARY, CLASSES, list(range(seeds)))
+    for value in made.parameters().values():  # scales and biases that are not 1 and 0
+        value += 0.3 * torch.randn(value.shape, generator=torch.Generator().manual_seed(value.numel()))
+    return made
+
+
+@pytest.mark.parametrize("length", [3, 4, 7])
+@pytest.mark.parametrize("depth", [1, 2, 5])
+def test_states_and_logits_are_those_of_the_module(depth: int, length: int) -> None:
+    alone = crowd(depth)
+    quick = quick_ndr(alone)
+    assert quick is not None
+    tokens = torch.randint(VOCABULARY, (9, length), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad(), recording() as seen:
+        logits = alone.member(0).eval()(tokens)
+    for level, state in enumerate(seen["state"]):
+        found = quick.state(tokens, level)
+        torch.testing.assert_close(found, state, atol=1e-5, rtol=1e-4)
+        torch.testing.assert_close(quick.logits_from(state, level), logits, atol=1e-5, rtol=1e-4)
+
+
+def test_only_one_seed_of_the_module_itself_has_a_quick_way() -> None:
+    class Own(NDR):
+        pass
+
+    assert quick_ndr(crowd(seeds=2)) is None
+    assert quick_ndr(gather(Own, VOCABULARY, CLASSES, [0])) is None
