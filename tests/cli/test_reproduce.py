@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 from collections.abc import Callable
@@ -14,7 +15,7 @@ import pytest
 from tests.reproduce.small import DATA
 
 import ctlpp.training.run
-from ctlpp.reproduce import plan
+from ctlpp.reproduce import executing, plan
 
 Command = Callable[..., Any]
 Refused = Callable[..., str]
@@ -174,3 +175,21 @@ def test_a_run_of_another_plan_is_refused_before_anything_is_trained(command: Co
         "the run in out/runs/lstm-R-paper-quick/0-1 has protocol released, the plan paper:"
         " choose another folder with --out"
     )
+
+
+def test_results_that_do_not_fit_on_the_disk_are_one_line_and_exit_code_1(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(out: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", "out/results.md")
+
+    monkeypatch.setattr(executing, "write_results", full)
+    done = command("reproduce", "all", "--no-train", *SMALL)
+    assert (done.code, done.out) == (1, "")
+    assert done.err == "ctlpp: cannot write out/results.md: No space left on device; make room and go on\n"
+
+
+def test_a_bug_of_ours_is_not_taken_for_the_users_mistake(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(executing, "write_results", lambda out: int("a bug"))
+    with pytest.raises(ValueError, match="invalid literal"):
+        command("reproduce", "all", "--no-train", *SMALL)

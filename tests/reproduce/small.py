@@ -38,7 +38,7 @@ class Silent:
         yield object()
 
     @contextmanager
-    def analysing(self, title: str) -> Iterator[Start]:
+    def analysing(self) -> Iterator[Start]:
         yield lambda seeds: lambda done: None
 
     def note(self, line: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -147,20 +147,24 @@ def finish(outcome: Outcome) -> None:
 class Terminal:
     """Shows on stderr how the work goes on."""
 
-    def training(self, title: str) -> AbstractContextManager[object]:
-        """The live table of `ctlpp train`, or lines."""
+    @contextmanager
+    def training(self, title: str) -> Iterator[object]:
+        """The live table of `ctlpp train` and a line in the end, or lines."""
         from ctlpp.cli.watching import Watch
 
-        return Watch(title)
+        with Watch(title) as watch:
+            yield watch
+        if watch.console.is_terminal and watch.scores:
+            watch.console.print(watch.line(watch.evaluated, watch.scores), markup=False, soft_wrap=True)
 
     @contextmanager
-    def analysing(self, title: str) -> Iterator[Start]:
+    def analysing(self) -> Iterator[Start]:
         """A bar."""
         from ctlpp.analysis.study import STAGES
         from ctlpp.cli.progress import progress
 
         with ExitStack() as bars:
-            yield lambda seeds: bars.enter_context(progress(f"{title}: analysis", STAGES * seeds))
+            yield lambda seeds: bars.enter_context(progress(f"Analysing {seeds} seeds", STAGES * seeds))
 
     def note(self, line: str) -> None:
         """As it is."""

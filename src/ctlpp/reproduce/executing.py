@@ -51,7 +51,7 @@ class Screen(Protocol):
     def training(self, title: str) -> AbstractContextManager[object]:
         """Gives an observer of `train`."""
 
-    def analysing(self, title: str) -> AbstractContextManager[Start]:
+    def analysing(self) -> AbstractContextManager[Start]:
         """Gives what shows the progress of an analysis."""
 
     def note(self, line: str) -> None:
@@ -172,7 +172,7 @@ def _work_on(job: _Job) -> None:
                 about={"cell": cell.name},
             )
     if analysable(job.piece, orders):
-        with job.screen.analysing(job.title) as start:
+        with job.screen.analysing() as start:
             analyze_run(folder, force=True, device=orders.device, figures=False, computing=start)
     if large(job.piece, orders):
         shrink(folder, orders.keep_weights)
