@@ -2,7 +2,7 @@
 
 Example:
     >>> swarm([0.5, 1.0, 1.0, 1.0], 0.3).tolist()
-    [0.0, -0.3, 0.0, 0.3]
+    [0.0, -0.06, 0.0, 0.06]
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ctlpp.figures.style import DARK, GREY
 
 BIN = 0.025  # of accuracy: dots nearer than this stand side by side
-STEP = 0.05  # between them, at most
+STEP = 0.06  # between them, at most
 BANDS = "#f4f4f4"
 
 
@@ -38,7 +38,7 @@ def swarm(values: Sequence[float], width: float) -> NDArray[Any]:
     for one in np.unique(bins):
         places = np.flatnonzero(bins == one)
         places = places[np.argsort(np.asarray(values)[places], kind="stable")]
-        half = min(width, STEP * (len(places) - 1) / 2) if len(places) > 4 else min(width, STEP * (len(places) - 1))
+        half = min(width, STEP * (len(places) - 1) / 2)
         found[places] = np.linspace(-half, half, len(places)) if len(places) > 1 else 0.0
     return found
 
