@@ -225,3 +225,22 @@ def test_a_file_that_would_be_the_same_is_not_touched(tmp_path: Path, monkeypatc
     write_results(tmp_path)
     monkeypatch.setattr(Path, "write_bytes", lambda *_: pytest.fail("written again"))
     write_results(tmp_path)
+
+
+def test_a_cell_in_which_no_seed_converged_has_rows_figures_and_a_line_on_the_page(tmp_path: Path) -> None:
+    make_piece(tmp_path, "transformer-R-released", [0.1, 0.2], iid=0.2)
+    assert "table1.png" in write_results(tmp_path).figures
+    write_page(tmp_path, tmp_path / "page.md")
+    text = (tmp_path / "page.md").read_text()
+    assert "| Transformer on R, released | 0 | 2 | 0 | 0.15 ± 0.07 (2 seeds) |" in text
+    assert "undecided with 0 seeds; 48 of 50 seeds to come" in text
+
+
+def test_a_single_seed_has_a_mean_and_nothing_that_needs_two(tmp_path: Path) -> None:
+    make_piece(tmp_path, NAME, [0.5])
+    make_piece(tmp_path, "ndr-R-released-seed1", [0.7])
+    write_results(tmp_path)
+    write_page(tmp_path, tmp_path / "page.md")
+    text = (tmp_path / "page.md").read_text()
+    assert "| 0.50; 0 of 1 | undecided with 1 seed; 24 of 25 seeds to come |" in text
+    assert "Too few seeds on these tables so far." in text
