@@ -191,8 +191,12 @@ def print_plan(cells: Sequence[Planned], out: Path, orders: Orders) -> None:
     notes = [f"{piece.folder} goes on at step {piece.step:,}." for piece in begun]
     failed = [piece for standing in standings for piece in standing.to_do if piece.failure]
     notes += [f"{piece.folder} failed: {piece.failure}; --retry takes it up again." for piece in failed]
-    total = f"{sum(len(one.cell.seeds) - len(one.finished) for one in standings):,} seeds to train"
-    print_table(rows, *notes, f"{total}: about {clock(sum(costs))} on {DEVICES[kind]}.")
+    left = sum(len(one.cell.seeds) - len(one.finished) for one in standings)
+    print_table(
+        rows,
+        *notes,
+        f"{left:,} {'seed' if left == 1 else 'seeds'} to train: about {clock(sum(costs))} on {DEVICES[kind]}.",
+    )
 
 
 def _kind(device: str) -> str:
