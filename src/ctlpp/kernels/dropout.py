@@ -9,6 +9,7 @@ import triton.language as tl
 from torch import Tensor
 
 LANES = 4  # 16-bit numbers in a 64-bit word
+GOLDEN: tl.constexpr = tl.constexpr(-7046029254386353131)  # what a step in a stream adds to its key
 
 
 @triton.jit
@@ -22,15 +23,42 @@ def mix(z):
 @triton.jit
 def word(key, position):
     """The random 64-bit word at a position of a seed's stream."""
-    return mix(position * -7046029254386353131 + key)
+    return mix(position * GOLDEN + key)
+
+
+@triton.jit
+def _least(drop):
+    """The smallest number that is kept, in the upper half of a signed word; what its lower half holds is no matter."""
+    return (drop - 0x8000) * 0x10000
 
 
 @triton.jit
 def keep_tile(key, position, drop, R: tl.constexpr, W: tl.constexpr):
     """Which elements of a tile are kept. position: first word of each row, (R,) int64. Returns (R, W) bool."""
-    words = word(key, position[:, None] + tl.arange(0, W // 4)[None, :])  # (R, W / 4)
-    lanes = (words[:, :, None] >> (16 * tl.arange(0, 4))[None, None, :]) & 0xFFFF
-    return (tl.reshape(lanes, (R, W)) ^ 0x8000) >= drop
+    step = tl.arange(0, W // 4).to(tl.int64) * GOLDEN
+    random = mix((position * GOLDEN + key)[:, None] + step[None, :])  # (R, W / 4), of four elements
+    two = tl.join(random.to(tl.int32), (random >> 32).to(tl.int32))
+    return tl.reshape(tl.join(two << 16, two) >= _least(drop), (R, W))
+
+
+@triton.jit
+def keep_bits(key, first, drop, K: tl.constexpr, BITS: tl.constexpr):
+    """Which elements of a tile are kept, a bit each, the lowest first. first: (R,), of words. Returns (R, K / BITS)"""
+    random = word(key, (first[:, None] + tl.arange(0, K // 4)[None, :]).to(tl.int64))  # of four elements
+    bits = tl.zeros(random.shape, tl.int32)
+    for half in tl.static_range(2):
+        two = (random >> (32 * half)).to(tl.int32)
+        bits |= ((two << 16) >= _least(drop)).to(tl.int32) << (2 * half)
+        bits |= (two >= _least(drop)).to(tl.int32) << (2 * half + 1)
+    bits = tl.reshape(bits, (first.shape[0], K // BITS, BITS // 4))
+    return tl.sum(bits << (4 * tl.arange(0, BITS // 4))[None, None, :], axis=2)
+
+
+@triton.jit
+def by_bit(words, K: tl.constexpr, BITS: tl.constexpr):
+    """Bits as booleans. (R, K / BITS) -> (R, K)"""
+    bits = (words[:, :, None] >> tl.arange(0, BITS)[None, None, :]) & 1
+    return tl.reshape(bits, (words.shape[0], K)) != 0
 
 
 @triton.jit

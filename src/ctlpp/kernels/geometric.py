@@ -4,7 +4,8 @@ A row of `x` holds q, k, v (H · K numbers each) and the direction preferences (
 without their biases `b`. With match m_ij = scale · q_i · dropout(k_j) + stretch · preference + shift and P = σ(m):
 A_ij = P_ij · ∏_{n nearer to i than j} (1 − P_in). Of two columns at the same distance the right one is nearer.
 
-In a buffer of pairs (see `pairs`) the column at distance d to the right of i is in place d, to the left in place T − d.
+In (S, H, T, N) (see `pairs`) the column at distance d to the right of i is in place d, to the left in place T − d. A
+thread first reads all that it needs, so that it waits once.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from ctlpp.kernels import pairs
+from ctlpp.kernels import pairs, pairs_backward
 from ctlpp.kernels.dropout import Dropout
 from ctlpp.kernels.products import blocks
 
-BLOCK = 128  # rows of a program
-WARPS = 4
+BLOCK, WARPS = 128, 4  # rows and warps of a program of the forward …
+BACK, BACK_WARPS = 64, 1  # … and of the backward
 
 
 class Scalars(NamedTuple):
@@ -35,36 +36,49 @@ class Scalars(NamedTuple):
 class Room(NamedTuple):
     """What a forward keeps for the backward."""
 
-    content: Tensor  # q · k of the kept elements, (S, B, H, T, T) float32
-    A: Tensor  # (S, B, H, T, T)
+    content: Tensor  # q · k of the kept elements, (S, H, N, TJ) float32
+    A: Tensor  # (S, H, T, N)
     bits: Tensor  # which elements of the keys were kept, (S, N, words)
 
     @staticmethod
     def of(x: Tensor, B: int, *, heads: int, head_width: int) -> Room:
         """Room for a batch of B examples whose rows are x: (S, B · T, …)."""
-        S, N = x.shape[:2]
-        content = x.new_empty(S, B, heads, N // B, N // B, dtype=torch.float32)
-        bits = x.new_empty(S, N, pairs.words(heads, head_width), dtype=torch.int32)
-        return Room(content, torch.empty_like(content, dtype=x.dtype), bits)
+        S, N, T = *x.shape[:2], x.shape[1] // B
+        return Room(
+            content=x.new_empty(S, heads, N, T + T % 2, dtype=torch.float32),
+            A=x.new_empty(S, heads, T, N),
+            bits=x.new_empty(S, N, pairs.words(heads, head_width), dtype=torch.int32),
+        )
+
+
+class Sums(NamedTuple):
+    """Sums over the rows of a program, for the biases of q and k, of v, and for what makes up a match."""
+
+    qk: Tensor  # (S, programs, 2D)
+    v: Tensor  # (S, programs, D)
+    match: Tensor  # dmatch · content, dmatch · preference, dmatch to the right, to the left, (S, programs, H, 4)
+
+    @staticmethod
+    def of(keys: Tensor, layers: int, N: int, T: int, *, heads: int, width: int) -> Sums:
+        """Room for so many layers of N rows, T an example: (S, layers, programs, …)."""
+        qk, v = (pairs.parts(N, T, tiles) for tiles in (pairs_backward.SCORE, pairs_backward.READ))
+        shapes = (qk, 2 * width), (v, width), (blocks(N, BACK), heads, 4)
+        return Sums(*(torch.empty(len(keys), layers, *shape, device=keys.device) for shape in shapes))
+
+    def at(self, layer: int) -> Sums:
+        """Those of a layer."""
+        return Sums(*(sums[:, layer] for sums in self))
 
 
 @triton.jit
-def _row(N, T: tl.constexpr, H: tl.constexpr, BLOCK: tl.constexpr):
-    """The rows of this program, their columns, and where their place 0 is in a buffer of pairs."""
-    row = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    i = row % T
-    return row, tl.where(row < N, i, -T), (row // T * H + tl.program_id(0)) * (T * T) + i
-
-
-@triton.jit
-def _prefer(x_ptr, b_ptr, row, start, N, WIDTH: tl.constexpr):
+def prefer(x_ptr, b_ptr, row, start, N, WIDTH: tl.constexpr):
     """The output of the direction map, (rows,)."""
     value = tl.load(x_ptr + row.to(tl.int64) * WIDTH + start, mask=row < N, other=0.0)
     return value.to(tl.float32) + tl.load(b_ptr + start)
 
 
 @triton.jit
-def _sigmoids(match):
+def sigmoids(match):
     """P and 1 − P, both to full relative precision."""
     e = tl.exp2(tl.abs(match) * -1.4426950408889634)
     large = 1.0 / (1.0 + e)
@@ -72,71 +86,88 @@ def _sigmoids(match):
 
 
 @triton.jit
-def _look(content_ptr, seen, scale, preference):
-    """Content and match of a column, where one is seen; P = 0 elsewhere."""
-    content = tl.load(content_ptr, mask=seen, other=0.0)
-    return content, tl.where(seen, content * scale + preference, -1e30)
+def _seen(i, d: tl.constexpr, side: tl.constexpr, T: tl.constexpr):
+    """Whether column i has a column at distance d to its right (side 0) or left (side 1)."""
+    return i >= d if side else (i >= 0) & (i < T - d)
 
 
 @triton.jit
-def geometric_forward(content_ptr, x_ptr, b_ptr, scale_ptr, stretch_ptr, shift_ptr, A_ptr, N, pairs_step, x_step,
-                      b_step, p_step, A_step, factor, T: tl.constexpr, H: tl.constexpr, D: tl.constexpr,
-                      BLOCK: tl.constexpr):  # fmt: skip
+def _both(ptr, i, d: tl.constexpr, right, left, T: tl.constexpr):
+    """What there is of the columns at distance d to the right and to the left, which is so far from `ptr`."""
+    return (
+        tl.load(ptr + right, mask=_seen(i, d, 0, T), other=0.0),
+        tl.load(ptr + left, mask=_seen(i, d, 1, T), other=0.0),
+    )
+
+
+@triton.jit
+def geometric_forward(content_ptr, x_ptr, b_ptr, scale_ptr, stretch_ptr, shift_ptr, A_ptr, N, content_step, x_step,
+                      b_step, p_step, A_step, factor, T: tl.constexpr, TJ: tl.constexpr, H: tl.constexpr,
+                      D: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
     """A from the content, nearest column first. Grid (heads, blocks of rows, seeds)."""
     head, seed = tl.program_id(0), tl.program_id(2).to(tl.int64)
-    row, i, at = _row(N, T, H, BLOCK)
+    row = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    i = tl.where(row < N, row % T, -T)
     scale = tl.load(scale_ptr + seed * p_step) * factor
     stretch, shift = tl.load(stretch_ptr + seed * p_step), tl.load(shift_ptr + seed * p_step)
     x, b = x_ptr + seed * x_step, b_ptr + seed * b_step
-    right = _prefer(x, b, row, 3 * D + head, N, 3 * D + 2 * H) * stretch + shift
-    left = _prefer(x, b, row, 3 * D + H + head, N, 3 * D + 2 * H) * stretch + shift
-    content_at, A_at = content_ptr + seed * pairs_step + at, A_ptr + seed * A_step + at
+    right = prefer(x, b, row, 3 * D + head, N, 3 * D + 2 * H) * stretch + shift
+    left = prefer(x, b, row, 3 * D + H + head, N, 3 * D + 2 * H) * stretch + shift
+    content_at = content_ptr + seed * content_step + (head * N + row) * TJ + i
+    A_at = A_ptr + seed * A_step + head * T * N + row
+    contents = _both(content_at, i, 1, 1, -1, T)
+    for d in tl.static_range(2, T):
+        contents += _both(content_at, i, d, d, -d, T)
     free = tl.full((BLOCK,), 1.0, tl.float32)  # the part of the attention that no nearer column took
     for d in tl.static_range(1, T):
         for side in tl.static_range(2):
-            place = T - d if side else d
-            seen = i >= d if side else (i >= 0) & (i < T - d)
-            _, match = _look(content_at + place * T, seen, scale, left if side else right)
-            P, miss = _sigmoids(match)
-            tl.store(A_at + place * T, (free * P).to(A_ptr.dtype.element_ty), mask=seen)
+            seen = _seen(i, d, side, T)
+            match = contents[2 * (d - 1) + side] * scale + (left if side else right)
+            P, miss = sigmoids(tl.where(seen, match, -1e30))
+            tl.store(A_at + (T - d if side else d) * N, (free * P).to(A_ptr.dtype.element_ty), mask=seen)
             free *= miss
 
 
 @triton.jit
 def geometric_backward(dA_ptr, content_ptr, x_ptr, b_ptr, scale_ptr, stretch_ptr, shift_ptr, A_ptr, sums_ptr, N,
-                       dA_step, pairs_step, x_step, b_step, p_step, A_step, sums_step, factor, T: tl.constexpr,
-                       H: tl.constexpr, D: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+                       content_step, x_step, b_step, p_step, A_step, sums_step, factor, T: tl.constexpr,
+                       TJ: tl.constexpr, H: tl.constexpr, D: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
     """In the place of A comes the gradient of q · k, in that of the preferences theirs; farthest column first.
 
     Sums over rows go to `sums`: of dmatch · content, dmatch · preference, dmatch to the right and to the left.
     """
     head, seed = tl.program_id(0), tl.program_id(2).to(tl.int64)
-    row, i, at = _row(N, T, H, BLOCK)
+    row = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    i = tl.where(row < N, row % T, -T)
     scale = tl.load(scale_ptr + seed * p_step) * factor
     stretch, shift = tl.load(stretch_ptr + seed * p_step), tl.load(shift_ptr + seed * p_step)
     x, b = x_ptr + seed * x_step, b_ptr + seed * b_step
-    right = _prefer(x, b, row, 3 * D + head, N, 3 * D + 2 * H)
-    left = _prefer(x, b, row, 3 * D + H + head, N, 3 * D + 2 * H)
-    content_at, dA_at = content_ptr + seed * pairs_step + at, dA_ptr + seed * dA_step + at
-    A_at = A_ptr + seed * A_step + at
+    right = prefer(x, b, row, 3 * D + head, N, 3 * D + 2 * H)
+    left = prefer(x, b, row, 3 * D + H + head, N, 3 * D + 2 * H)
+    at = seed * content_step + (head * N + row) * TJ + i
+    A_at = A_ptr + seed * A_step + head * T * N + row
+    contents, dAs = _both(content_ptr + at, i, 1, 1, -1, T), _both(dA_ptr + at, i, 1, 1, -1, T)
+    As = _both(A_at, i, 1, N, (T - 1) * N, T)
+    for d in tl.static_range(2, T):
+        contents += _both(content_ptr + at, i, d, d, -d, T)
+        dAs += _both(dA_ptr + at, i, d, d, -d, T)
+        As += _both(A_at, i, d, d * N, (T - d) * N, T)
     hidden, dscale = tl.zeros((BLOCK,), tl.float32), tl.zeros((BLOCK,), tl.float32)
     dright, dleft = tl.zeros((BLOCK,), tl.float32), tl.zeros((BLOCK,), tl.float32)
-    for n in tl.static_range(1, T):
-        for side in tl.static_range(2):
-            place = T - n if side else n
-            seen = (i >= 0) & (i < n) if side else i >= T - n
-            content, match = _look(content_at + place * T, seen, scale, (right if side else left) * stretch + shift)
-            P, _ = _sigmoids(match)
-            A = tl.load(A_at + place * T, mask=seen, other=0.0).to(tl.float32)
-            G = A * tl.load(dA_at + place * T, mask=seen, other=0.0)  # of log A
+    for d in tl.static_range(T - 1, 0, -1):
+        for side in tl.static_range(1, -1, -1):
+            seen, content = _seen(i, d, side, T), contents[2 * (d - 1) + side]
+            P, _ = sigmoids(tl.where(seen, content * scale + (left if side else right) * stretch + shift, -1e30))
+            G = As[2 * (d - 1) + side].to(tl.float32) * dAs[2 * (d - 1) + side]  # of log A
             hidden += G  # of this column and all behind it
             dmatch = G - P * hidden
-            tl.store(A_at + place * T, (dmatch * scale).to(A_ptr.dtype.element_ty), mask=seen)
+            to = A_at + (T - d if side else d) * N
+            tl.store(to, (dmatch * scale).to(A_ptr.dtype.element_ty), mask=seen)
             dscale += dmatch * content
             if side:
-                dright += dmatch
-            else:
                 dleft += dmatch
+            else:
+                dright += dmatch
     to = x + row.to(tl.int64) * (3 * D + 2 * H) + 3 * D + head
     tl.store(to, (dright * stretch).to(x_ptr.dtype.element_ty), mask=row < N)
     tl.store(to + H, (dleft * stretch).to(x_ptr.dtype.element_ty), mask=row < N)
@@ -149,36 +180,26 @@ def geometric_backward(dA_ptr, content_ptr, x_ptr, b_ptr, scale_ptr, stretch_ptr
 
 def forward(x: Tensor, bias: Tensor, s: Scalars, room: Room, read: Tensor, dropout: Dropout) -> None:
     """What each column reads. x: (S, B · T, 3D + 2H), bias: (S, 3D + 2H), read: (S, B · T, D)."""
-    pairs.score(x, bias, room.content, room.bits, dropout)
-    geometric_forward[_grid(room)](
+    shape = _shape(room, read)
+    pairs.score(x, bias, room.content, room.bits, shape["T"], dropout)
+    geometric_forward[shape["H"], blocks(x.shape[1], BLOCK), len(x)](
         room.content, x, bias, *s, room.A, x.shape[1], room.content.stride(0), x.stride(0), bias.stride(0),
-        s.scale.stride(0), room.A.stride(0), dropout.factor, **_shape(room, read), BLOCK=BLOCK, num_warps=WARPS,
+        s.scale.stride(0), room.A.stride(0), dropout.factor, **shape, BLOCK=BLOCK, num_warps=WARPS,
     )  # fmt: skip
     pairs.read(room.A, x, bias, read)
 
 
-def parts(N: int) -> int:
-    """How many partial sums of the scalars' gradients a backward over N rows leaves."""
-    return blocks(N, BLOCK)
-
-
-def backward(dread: Tensor, x: Tensor, bias: Tensor, s: Scalars, room: Room, part: Tensor, sums: Tensor,
-             dropout: Dropout) -> None:  # fmt: skip
-    """The gradient of x, in its place; part: (S, pairs.parts, 3D) for the bias of q, k, v, sums: (S, parts, 4H)."""
-    dA = torch.empty_like(room.content)
-    pairs.read_backward(dread, room.A, x, bias, dA, part)
-    geometric_backward[_grid(room)](
-        dA, room.content, x, bias, *s, room.A, sums, x.shape[1], dA.stride(0), room.content.stride(0), x.stride(0),
-        bias.stride(0), s.scale.stride(0), room.A.stride(0), sums.stride(0), dropout.factor, **_shape(room, dread),
-        BLOCK=BLOCK, num_warps=WARPS,
+def backward(dread: Tensor, x: Tensor, bias: Tensor, s: Scalars, room: Room, sums: Sums, dropout: Dropout) -> None:
+    """The gradient of x, in its place; what it leaves for the biases and scalars goes to `sums`."""
+    shape, dA = _shape(room, dread), torch.empty_like(room.content)
+    pairs_backward.read_backward(dread, room.A, x, bias, dA, sums.v)
+    geometric_backward[shape["H"], blocks(x.shape[1], BACK), len(x)](
+        dA, room.content, x, bias, *s, room.A, sums.match, x.shape[1], dA.stride(0), x.stride(0), bias.stride(0),
+        s.scale.stride(0), room.A.stride(0), sums.match.stride(0), dropout.factor, **shape, BLOCK=BACK,
+        num_warps=BACK_WARPS,
     )  # fmt: skip
-    pairs.score_backward(room.A, x, bias, part, room.bits, dropout)
+    pairs_backward.score_backward(room.A, x, bias, sums.qk, room.bits, dropout)
 
 
 def _shape(room: Room, read: Tensor) -> dict[str, int]:
-    return {"T": room.A.shape[-1], "H": room.A.shape[2], "D": read.shape[2]}
-
-
-def _grid(room: Room) -> tuple[int, int, int]:
-    S, B, H, T = room.A.shape[:4]
-    return H, blocks(B * T, BLOCK), S
+    return {"T": room.A.shape[2], "TJ": room.content.shape[3], "H": room.A.shape[1], "D": read.shape[2]}

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ctlpp.kernels import activation, embedding, gate, geometric, norm, pairs
+from ctlpp.kernels import activation, embedding, gate, geometric, norm
 from ctlpp.kernels.classifier import read_out
 from ctlpp.kernels.ndr import Pass, Views
 from ctlpp.kernels.products import of_transposed
@@ -22,8 +22,7 @@ class Backward:
         self.gate_part = self.part(gate.parts(run.N), 4 * run.D)
         self.data_part = self.part(activation.parts(run.N), run.hidden)
         self.shut_part = self.part(activation.parts(run.N), run.D)
-        self.qkv_part = self.part(pairs.parts(run.N, run.T), 3 * run.D)
-        self.match_part = self.part(geometric.parts(run.N), 4 * run.heads)
+        self.attend = geometric.Sums.of(run.keys, run.depth, run.N, run.T, heads=run.heads, width=run.D)
 
     def part(self, n: int, width: int) -> Tensor:
         """Room for sums; the last layer, which has fewer rows, leaves zeros."""
@@ -50,9 +49,9 @@ class Backward:
                 activation.backward(dact, pre[..., net], W.b_up[:, net], part[:, n], run.no_dropout, gelu=True)
             da, out_dropout = torch.bmm(pre, W.up), run.dropout("out", n)
             norm.backward(d, da, h, o, None, W.norm_a[0], dh, self.norm_part[:, n], out_dropout, add=True)
-            dread, sums = torch.bmm(o, W.out), (self.qkv_part[:, n], self.match_part[:, n])
+            dread = torch.bmm(o, W.out)
             dread = self.spread(dread) if run.last(n) else dread
-            geometric.backward(dread, x, W.bx, W.scalars, run.rooms[n], *sums, run.dropout("key", n))
+            geometric.backward(dread, x, W.bx, W.scalars, run.rooms[n], self.attend.at(n), run.dropout("key", n))
             more = torch.bmm(x, W.x)
             if run.last(n):
                 run.first(more).add_(dh)
@@ -74,7 +73,7 @@ class Backward:
         self.put(("ffn_data.up.weight", "ffn_gate.up.weight"), of_transposed(run.pre, run.a))
         self.put(("ffn_data.down.weight",), of_transposed(run.d, run.act[..., run.data]))
         self.put(("ffn_gate.down.weight",), of_transposed(run.e, run.act[..., run.shut]))
-        self.put(("attend.qkv.bias",), self.qkv_part.sum((1, 2)))
+        self.put(("attend.qkv.bias",), torch.cat([self.attend.qk.sum((1, 2)), self.attend.v.sum((1, 2))], dim=1))
         self.put(("ffn_data.up.bias",), self.data_part.sum((1, 2)))
         self.put(("ffn_gate.up.bias",), self.shut_part.sum((1, 2)))
         first = self.norm_part.sum((1, 2))
@@ -85,7 +84,7 @@ class Backward:
 
     def match_gradients(self) -> None:
         """Of what turns content and direction preferences into a match, from the sums that `geometric` left."""
-        sums = self.match_part.sum((1, 2)).unflatten(1, (self.run.heads, 4))
+        sums = self.attend.match.sum((1, 2))  # (S, H, 4)
         sides = sums[..., 2:].mT.flatten(1)  # to the right, then to the left, (S, 2H)
         self.put(("attend.direction.bias",), sides * self.run.weights.scalars.stretch[:, None])
         self.g["layer.attend.scale"].copy_(sums[..., 0].sum(1))

@@ -15,15 +15,13 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from ctlpp.kernels.dropout import Dropout, keep_column, word
+from ctlpp.kernels.dropout import GOLDEN, Dropout, by_bit, keep_bits, keep_column
 from ctlpp.kernels.products import blocks
 
 TILE = 16  # rows of a tile: 16, or 32 for three examples of 9 columns in 27 rows
 FORWARD, BACKWARD = 4, 16  # tiles a program works on
 WARPS, STAGES = 1, 1
 REGISTERS: int | None = None  # at most, a thread of the backward
-
-GOLDEN: tl.constexpr = tl.constexpr(-7046029254386353131)  # what a step in a stream adds to its key
 
 
 class Vectors(NamedTuple):
@@ -55,28 +53,9 @@ def _shift_back(by_column, i, offset, T: tl.constexpr, TP: tl.constexpr):
 
 
 @triton.jit
-def _halves(x, R: tl.constexpr, W: tl.constexpr):
+def halves(x, R: tl.constexpr, W: tl.constexpr):
     """The upper half of the rows plus the lower one: the same thread holds both."""
     return tl.sum(tl.reshape(x, (2, R // 2, W)), axis=0)
-
-
-@triton.jit
-def _kept(key, first, drop, K: tl.constexpr, BITS: tl.constexpr):
-    """Which elements of a tile a dropout keeps, a bit each, the lowest first. first: (TP,). Returns (TP, K / BITS)"""
-    random = word(key, (first[:, None] + tl.arange(0, K // 4)[None, :]).to(tl.int64))  # four elements each
-    bits = tl.zeros(random.shape, tl.int32)
-    for lane in tl.static_range(4):
-        number = (random >> (16 * lane)).to(tl.int32) & 0xFFFF
-        bits |= ((number ^ 0x8000) >= drop).to(tl.int32) << lane
-    bits = tl.reshape(bits, (first.shape[0], K // BITS, BITS // 4))
-    return tl.sum(bits << (4 * tl.arange(0, BITS // 4))[None, None, :], axis=2)
-
-
-@triton.jit
-def _by_bit(words, K: tl.constexpr, BITS: tl.constexpr):
-    """Bits as booleans. (TP, K / BITS) -> (TP, K)"""
-    bits = (words[:, :, None] >> tl.arange(0, BITS)[None, None, :]) & 1
-    return tl.reshape(bits, (words.shape[0], K)) != 0
 
 
 @triton.jit
@@ -122,10 +101,10 @@ def relative_forward(x_ptr, r_ptr, u_ptr, v_ptr, scale_ptr, out_ptr, bits_ptr, k
         value = tl.load(x_at + 2 * H * K, mask=inside, other=0.0)
         if DROP:
             start = key + (position + first * (H * K // 4)) * GOLDEN
-            bits = _kept(start, i * (H * K // 4) + head * (K // 4), drop, K, BITS)
+            bits = keep_bits(start, i * (H * K // 4) + head * (K // 4), drop, K, BITS)
             bits_at = first * (H * K // BITS) + (i[:, None] * (H * K // BITS) + word_at[None, :])
             tl.store(bits_ptr + seed * bits_step + bits_at, bits, mask=inside)
-            k = tl.where(_by_bit(bits, K, BITS), k, 0.0)
+            k = tl.where(by_bit(bits, K, BITS), k, 0.0)
         _, A = _attention(q, q + u, k, r, positions, scale, factor, i, j, T, RP)
         read = tl.dot(A.to(dtype), value, input_precision="ieee")
         to = out_ptr + seed * out_step + first * (H * K) + (i[:, None] * (H * K) + column[None, :])
@@ -164,7 +143,7 @@ def relative_backward(dread_ptr, x_ptr, r_ptr, u_ptr, v_ptr, scale_ptr, part_ptr
         keep = tl.full((TP, K), True, tl.int1)
         if DROP:
             bits_at = first * (H * K // BITS) + (i[:, None] * (H * K // BITS) + word_at[None, :])
-            keep = _by_bit(tl.load(bits_ptr + seed * bits_step + bits_at, mask=inside, other=0), K, BITS)
+            keep = by_bit(tl.load(bits_ptr + seed * bits_step + bits_at, mask=inside, other=0), K, BITS)
             k = tl.where(keep, k, 0.0)
         qu = q + u
         score, A = _attention(q, qu, k, r, positions, scale, factor, i, j, T, RP)
@@ -172,7 +151,7 @@ def relative_backward(dread_ptr, x_ptr, r_ptr, u_ptr, v_ptr, scale_ptr, part_ptr
         dvalue = tl.dot(tl.trans(A.to(dtype)), dread, input_precision="ieee")
         dA = tl.dot(dread, tl.trans(value), input_precision="ieee")
         dlogit = A * (dA - tl.sum(A * dA, axis=1)[:, None])
-        dscale += _halves(dlogit * score, TP, TP)
+        dscale += halves(dlogit * score, TP, TP)
         dscore = dlogit * scale
         dpositions += dscore
         shifted = _shift_back(dscore, i, offset, T, TP).to(dtype)
@@ -181,7 +160,7 @@ def relative_backward(dread_ptr, x_ptr, r_ptr, u_ptr, v_ptr, scale_ptr, part_ptr
         dk = tl.dot(tl.trans(dcontent), qu, input_precision="ieee")
         dk = tl.where(keep, dk, 0.0) if DROP else dk
         dq = tl.dot(dcontent, k, input_precision="ieee")
-        du += _halves(dq, TP, K)
+        du += halves(dq, TP, K)
         dq += tl.dot(shifted, r, input_precision="ieee")
         tl.store(x_at, dq.to(dtype), mask=inside)
         tl.store(x_at + H * K, dk.to(dtype), mask=inside)
