@@ -12,7 +12,7 @@ from ctlpp.training.streams import step_keys
 
 pytest.importorskip("triton")
 
-from ctlpp.kernels import ndr, ndr_backward
+from ctlpp.kernels import ffn, ndr, ndr_backward
 
 VOCABULARY, CLASSES, SEEDS = 13, 5, (3, 5)
 DROPOUTS = ("dropout", "key_dropout", "gate_dropout")
@@ -60,6 +60,13 @@ def test_they_do_with_batches_of_each_seeds_own() -> None:
 def test_they_do_without_dropout_and_with_one_layer() -> None:
     compare(length=5, batch=2, dropouts=False)
     compare(length=3, batch=3, depth=1)
+
+
+def test_they_do_with_hidden_units_made_by_one_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ffn, "fits", lambda pre, width: True)
+    for name in ("FORWARD", "BACKWARD"):
+        monkeypatch.setattr(ffn, name, ffn.Tile(rows=16, columns=32, step=16, warps=4, stages=2))
+    compare(length=4, batch=7)
 
 
 def test_only_models_that_the_kernels_can_hold_take_the_fast_path() -> None:

@@ -19,12 +19,23 @@ LOOPS = 16  # … so many times a program
 
 
 @triton.jit
-def normal(x):
-    """Φ(x), the normal distribution function, and exp(−x² / 2); to 1e-7 (Abramowitz and Stegun 7.1.26)."""
-    t = 1.0 / (1.0 + 0.2316418882 * tl.abs(x))
-    bell = tl.exp(-0.5 * x * x)
-    tail = t * (0.127414796 + t * (-0.142248368 + t * (0.710706871 + t * (-0.7265760135 + t * 0.5307027145)))) * bell
-    return tl.where(x < 0, tail, 1.0 - tail), bell
+def gelu(x):
+    """x · Φ(x) to 1e-7 and rounding, with Φ, the normal distribution function: a logistic function of a polynomial."""
+    u = x * x
+    z = 1.5938604e-4 + u * (-1.14519277e-5 + u * (3.85010963e-7 + u * -5.2090709e-9))
+    z = -2.3022072 + u * (-0.104838595 + u * (9.5603408e-5 + u * z))
+    root = tl.rsqrt(1.0 + tl.exp2(x * z))  # its square is the reciprocal, without what a division takes care of
+    return (x * root) * root
+
+
+@triton.jit
+def gelu_slope(x):
+    """GELU′ = Φ(x) + x · φ(x), to 1e-7 (Abramowitz and Stegun 7.1.26)."""
+    root = tl.rsqrt(1.0 + 0.2316418882 * tl.abs(x))
+    t = root * root
+    poly = 0.127414796 + t * (-0.142248368 + t * (0.710706871 + t * (-0.7265760135 + t * 0.5307027145)))
+    left = tl.exp2((-0.7213475204444817 * x) * x) * (t * poly - 0.3989422804014327 * tl.abs(x))  # at −|x|
+    return tl.where(x < 0, left, 1.0 - left)
 
 
 @triton.jit
@@ -38,11 +49,7 @@ def activation_forward(pre_ptr, b_ptr, act_ptr, keys_ptr, position, every, N, pr
     inside = row < N
     x = tl.load(pre_ptr + seed * pre_step + row[:, None] * pre_row + column[None, :], mask=inside[:, None], other=0.0)
     x = x.to(tl.float32) + tl.load(b_ptr + seed * b_step + column)[None, :]
-    if GELU:
-        phi, _ = normal(x)
-        y = x * phi
-    else:
-        y = tl.maximum(x, 0.0)
+    y = gelu(x) if GELU else tl.maximum(x, 0.0)
     if DROP:
         keep = keep_tile(tl.load(keys_ptr + seed), position + row * every * (W // 4), drop, ROWS, W)
         y = tl.where(keep, y * factor, 0.0)
@@ -52,8 +59,8 @@ def activation_forward(pre_ptr, b_ptr, act_ptr, keys_ptr, position, every, N, pr
 
 @triton.jit
 def activation_backward(dact_ptr, pre_ptr, b_ptr, part_ptr, keys_ptr, position, every, N, dact_row, pre_row,
-                        dact_step, pre_step, b_step, part_step, drop, factor, ROWS: tl.constexpr, LOOPS: tl.constexpr,
-                        W: tl.constexpr, GELU: tl.constexpr, DROP: tl.constexpr):  # fmt: skip
+                        dact_step, pre_step, b_step, part_step, part_row, drop, factor, ROWS: tl.constexpr,
+                        LOOPS: tl.constexpr, W: tl.constexpr, GELU: tl.constexpr, DROP: tl.constexpr):  # fmt: skip
     """In the place of pre comes its gradient; its sum over rows, for b, goes to `part`."""
     seed = tl.program_id(1).to(tl.int64)
     column = tl.arange(0, W)
@@ -69,20 +76,15 @@ def activation_backward(dact_ptr, pre_ptr, b_ptr, part_ptr, keys_ptr, position, 
         x = tl.load(at, mask=inside[:, None], other=0.0).to(tl.float32) + b[None, :]
         if DROP:
             dy = tl.where(keep_tile(key, position + row * every * (W // 4), drop, ROWS, W), dy * factor, 0.0)
-        if GELU:
-            phi, bell = normal(x)
-            slope = phi + x * bell * 0.3989422804014327
-        else:
-            slope = tl.where(x > 0, 1.0, 0.0)
-        dx = dy * slope
+        dx = dy * gelu_slope(x) if GELU else tl.where(x > 0, dy, 0.0)
         tl.store(at, dx.to(pre_ptr.dtype.element_ty), mask=inside[:, None])
         total += tl.sum(dx, axis=0)
-    tl.store(part_ptr + seed * part_step + tl.program_id(0) * W + column, total)
+    tl.store(part_ptr + seed * part_step + tl.program_id(0) * part_row + column, total)
 
 
-def forward(pre: Tensor, bias: Tensor, act: Tensor, dropout: Dropout, *, gelu: bool) -> None:
+def forward(pre: Tensor, bias: Tensor, act: Tensor, dropout: Dropout | None, *, gelu: bool) -> None:
     """act = dropout(f(pre + bias)). pre, act: (S, N, W); bias: (S, W)."""
-    S, N, W = pre.shape
+    (S, N, W), dropout = pre.shape, dropout or _none(bias)
     activation_forward[blocks(N, ROWS), S](
         pre, bias, act, dropout.keys, dropout.position, dropout.every, N, pre.stride(1), act.stride(1),
         pre.stride(0), act.stride(0), bias.stride(0), dropout.drop, dropout.factor, ROWS=ROWS,
@@ -95,11 +97,16 @@ def parts(N: int) -> int:
     return blocks(N, BACK * LOOPS)
 
 
-def backward(dact: Tensor, pre: Tensor, bias: Tensor, part: Tensor, dropout: Dropout, *, gelu: bool) -> None:
+def backward(dact: Tensor, pre: Tensor, bias: Tensor, part: Tensor, dropout: Dropout | None, *, gelu: bool) -> None:
     """The gradient of pre, in its place; part: (S, parts(N), W) sums for the bias."""
-    S, N, W = pre.shape
+    (S, N, W), dropout = pre.shape, dropout or _none(bias)
     activation_backward[parts(N), S](
         dact, pre, bias, part, dropout.keys, dropout.position, dropout.every, N, dact.stride(1), pre.stride(1),
-        dact.stride(0), pre.stride(0), bias.stride(0), part.stride(0), dropout.drop, dropout.factor, ROWS=BACK,
-        LOOPS=LOOPS, W=W, GELU=gelu, DROP=dropout.some, num_warps=1,
+        dact.stride(0), pre.stride(0), bias.stride(0), part.stride(0), part.stride(1), dropout.drop, dropout.factor,
+        ROWS=BACK, LOOPS=LOOPS, W=W, GELU=gelu, DROP=dropout.some, num_warps=1,
     )  # fmt: skip
+
+
+def _none(keys: Tensor) -> Dropout:
+    """No dropout; the keys are not looked at."""
+    return Dropout(keys, 0, 0.0)

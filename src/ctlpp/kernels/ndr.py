@@ -3,7 +3,7 @@
 It computes what `vmap` and autograd make of `ctlpp.models.ndr.NDR` (the tests compare all gradients), with these
 differences in how:
 - activations of all layers lie in one buffer of rows and are kept in bf16; arithmetic inside kernels is float32;
-- products that share an input are one product (q, k, v and direction; both feed-forward nets);
+- products that share an input are one product (q, k, v and direction; both feed-forward nets, see `ffn`);
 - the gradient of an activation takes the activation's place, and the gradient of a weight that all layers share is one
   product over all layers' rows at the end;
 - dropout masks are recomputed from the seeds' counters, but for the keys', which are kept as bits.
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ctlpp.kernels import activation, gate, geometric, norm
+from ctlpp.kernels import ffn, gate, geometric, norm
 from ctlpp.kernels.dropout import Dropout, Layout
 from ctlpp.kernels.embedding import look_up
 from ctlpp.kernels.products import times
@@ -42,19 +42,19 @@ class Weights:
     out: Tensor
     up: Tensor  # data net and gate net, (S, F, D)
     b_up: Tensor
-    down: Tensor  # of the data net, (S, D, hidden)
-    shut: Tensor  # the gate net's, (S, D, D)
+    down: Tensor  # of both nets, (S, D, F)
     scalars: geometric.Scalars
     norm_a: tuple[Tensor, Tensor]  # γ, β
     vectors: gate.Vectors
 
     @staticmethod
     def of(w: Views, dtype: torch.dtype) -> Weights:
-        def joined(*names: str, dtype: torch.dtype = torch.float32) -> Tensor:
+        def joined(*names: str, dtype: torch.dtype = torch.float32, dim: int = 1) -> Tensor:
             parts = [w[f"layer.{name}"] for name in names]
-            sizes = [part.shape[1] for part in parts]
-            whole = parts[0].new_empty(len(parts[0]), sum(sizes), *parts[0].shape[2:], dtype=dtype)
-            for to, part in zip(whole.split(sizes, dim=1), parts, strict=True):
+            sizes, shape = [part.shape[dim] for part in parts], list(parts[0].shape)
+            shape[dim] = sum(sizes)
+            whole = parts[0].new_empty(shape, dtype=dtype)
+            for to, part in zip(whole.split(sizes, dim=dim), parts, strict=True):
                 to.copy_(part)
             return whole
 
@@ -64,8 +64,7 @@ class Weights:
             out=w["layer.attend.out.weight"].to(dtype),
             up=joined("ffn_data.up.weight", "ffn_gate.up.weight", dtype=dtype),
             b_up=joined("ffn_data.up.bias", "ffn_gate.up.bias"),
-            down=w["layer.ffn_data.down.weight"].to(dtype),
-            shut=w["layer.ffn_gate.down.weight"].to(dtype),
+            down=joined("ffn_data.down.weight", "ffn_gate.down.weight", dtype=dtype, dim=2),
             scalars=geometric.Scalars(*(w[f"layer.attend.{name}"] for name in ("scale", "direction_scale", "bias"))),
             norm_a=(w["layer.norm_a.weight"], w["layer.norm_a.bias"]),
             vectors=gate.Vectors(
@@ -93,23 +92,22 @@ class Pass:
         self.data, self.shut = slice(0, self.hidden), slice(self.hidden, self.hidden + self.D)  # of the hidden units
         rates = {"key": attend.dropout.p, "out": layer.dropout.p, "gate": layer.gate_dropout}
         self.dropouts = Layout(rates, {"key": self.N * self.D, "out": self.N * self.D, "gate": self.N})
-        self.no_dropout = Dropout(keys, 0, 0.0)
         self.dtype = dtype
         self.h, self.x = self.room(self.D, whole=True), self.room(3 * self.D + 2 * self.heads, whole=True)
         sizes = {"heads": self.heads, "head_width": self.D // self.heads}
         self.rooms = [geometric.Room.of(self.of(self.x, n), self.B, **sizes) for n in range(self.depth)]
         self.read, self.o, self.a = self.room(self.D), self.room(self.D), self.room(self.D)
         self.pre, self.act = self.room(self.hidden + self.D), self.room(self.hidden + self.D)
-        self.d, self.e = self.room(self.D), self.room(self.D)
+        self.d, self.e = self.de = self.room(self.D, 2)  # the nets' outputs
         self.h_first = self.h.new_empty(self.S, self.B, self.D)  # the state that the last layer updates
 
-    def room(self, width: int, *, whole: bool = False) -> Tensor:
+    def room(self, width: int, *several: int, whole: bool = False) -> Tensor:
         rows = (self.depth - 1) * self.N + (self.N if whole else self.B)
-        return torch.empty(self.S, rows, width, dtype=self.dtype, device=self.keys.device)
+        return torch.empty(*several, self.S, rows, width, dtype=self.dtype, device=self.keys.device)
 
     def of(self, rows: Tensor, n: int) -> Tensor:
         """The rows of layer n."""
-        return rows[:, n * self.N : (n + 1) * self.N]
+        return rows[..., n * self.N : (n + 1) * self.N, :]
 
     def first(self, rows: Tensor) -> Tensor:
         """Column 0 of every example. (S, N, W) -> (S, B, W)"""
@@ -142,11 +140,9 @@ class Pass:
             h = self.state(n)
             times(read, W.out, out=o)
             norm.forward(h, o, None, *W.norm_a, a, self.dropout("out", n))
-            times(a, W.up, out=pre)
-            for net in (self.data, self.shut):
-                activation.forward(pre[..., net], W.b_up[:, net], act[..., net], self.no_dropout, gelu=True)
-            times(act[..., self.data], W.down, out=d)
-            times(act[..., self.shut], W.shut, out=e)
+            ffn.forward(a, W.up, W.b_up, pre, act)
+            times(act[..., self.data], W.down[..., self.data], out=d)
+            times(act[..., self.shut], W.down[..., self.shut], out=e)
             new = torch.empty_like(h) if self.last(n) else self.of(self.h, n + 1)
             gate.forward(h, a, d, e, W.vectors, new, self.dropout("gate", n))
         return new

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ctlpp.kernels import activation, embedding, gate, geometric, norm
+from ctlpp.kernels import embedding, ffn, gate, geometric, norm
 from ctlpp.kernels.classifier import read_out
 from ctlpp.kernels.ndr import Pass, Views
 from ctlpp.kernels.products import of_transposed
@@ -20,8 +20,7 @@ class Backward:
         self.run, self.g = run, gradient
         self.norm_part = self.part(norm.parts(run.N), 3 * run.D)
         self.gate_part = self.part(gate.parts(run.N), 4 * run.D)
-        self.data_part = self.part(activation.parts(run.N), run.hidden)
-        self.shut_part = self.part(activation.parts(run.N), run.D)
+        self.up_part = self.part(ffn.parts(run.of(run.pre, 0), run.D), run.hidden + run.D)
         self.attend = geometric.Sums.of(run.keys, run.depth, run.N, run.T, heads=run.heads, width=run.D)
 
     def part(self, n: int, width: int) -> Tensor:
@@ -38,15 +37,10 @@ class Backward:
         run, W = self.run, self.run.weights
         dh, more = dread_out, None  # what dh lacks
         for n in reversed(range(run.depth)):
-            x, o, a, pre, d, e = (run.of(rows, n) for rows in (run.x, run.o, run.a, run.pre, run.d, run.e))
-            h = run.state(n)
+            x, o, a, pre, de = (run.of(rows, n) for rows in (run.x, run.o, run.a, run.pre, run.de))
+            h, (d, e) = run.state(n), de
             gate.backward(dh, more, h, a, d, e, W.vectors, self.gate_part[:, n], run.dropout("gate", n))
-            for net, output, weight, part in (
-                (run.data, d, W.down, self.data_part),
-                (run.shut, e, W.shut, self.shut_part),
-            ):
-                dact = torch.bmm(output, weight)
-                activation.backward(dact, pre[..., net], W.b_up[:, net], part[:, n], run.no_dropout, gelu=True)
+            ffn.backward(de, W.down, pre, W.b_up, self.up_part[:, n])
             da, out_dropout = torch.bmm(pre, W.up), run.dropout("out", n)
             norm.backward(d, da, h, o, None, W.norm_a[0], dh, self.norm_part[:, n], out_dropout, add=True)
             dread = torch.bmm(o, W.out)
@@ -74,8 +68,7 @@ class Backward:
         self.put(("ffn_data.down.weight",), of_transposed(run.d, run.act[..., run.data]))
         self.put(("ffn_gate.down.weight",), of_transposed(run.e, run.act[..., run.shut]))
         self.put(("attend.qkv.bias",), torch.cat([self.attend.qk.sum((1, 2)), self.attend.v.sum((1, 2))], dim=1))
-        self.put(("ffn_data.up.bias",), self.data_part.sum((1, 2)))
-        self.put(("ffn_gate.up.bias",), self.shut_part.sum((1, 2)))
+        self.put(("ffn_data.up.bias", "ffn_gate.up.bias"), self.up_part.sum((1, 2)))
         first = self.norm_part.sum((1, 2))
         self.put(("norm_a.weight", "norm_a.bias"), first[:, : 2 * D])
         names = ("norm_u.weight", "norm_u.bias", "ffn_data.down.bias", "ffn_gate.down.bias")
