@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ctlpp.kernels import ffn, gate, geometric, norm
+from ctlpp.kernels import ffn, first_column, gate, geometric, norm
 from ctlpp.kernels.dropout import Dropout, Layout
 from ctlpp.kernels.embedding import look_up
 from ctlpp.kernels.products import times
@@ -95,7 +95,7 @@ class Pass:
         self.dtype = dtype
         self.h, self.x = self.room(self.D, whole=True), self.room(3 * self.D + 2 * self.heads, whole=True)
         sizes = {"heads": self.heads, "head_width": self.D // self.heads}
-        self.rooms = [geometric.Room.of(self.of(self.x, n), self.B, **sizes) for n in range(self.depth)]
+        self.rooms = [geometric.Room.of(self.of(self.x, n), self.B, **sizes) for n in range(self.depth - 1)]
         self.read, self.o, self.a = self.room(self.D), self.room(self.D), self.room(self.D)
         self.pre, self.act = self.room(self.hidden + self.D), self.room(self.hidden + self.D)
         self.d, self.e = self.de = self.room(self.D, 2)  # the nets' outputs
@@ -132,11 +132,11 @@ class Pass:
                 self.of(rows, n) for rows in (self.x, self.read, self.o, self.a, self.pre, self.act, self.d, self.e)
             )
             times(self.of(self.h, n), W.x, out=x)
-            whole = x.new_empty(self.S, self.N, self.D) if self.last(n) else read
-            geometric.forward(x, W.bx, W.scalars, self.rooms[n], whole, self.dropout("key", n))
             if self.last(n):
-                read.copy_(self.first(whole))
+                first_column.forward(x, W.bx, W.scalars, read, self.dropout("key", n), heads=self.heads)
                 self.h_first.copy_(self.first(self.of(self.h, n)))
+            else:
+                geometric.forward(x, W.bx, W.scalars, self.rooms[n], read, self.dropout("key", n))
             h = self.state(n)
             times(read, W.out, out=o)
             norm.forward(h, o, None, *W.norm_a, a, self.dropout("out", n))

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ctlpp.kernels import embedding, ffn, gate, geometric, norm
+from ctlpp.kernels import embedding, ffn, first_column, gate, geometric, norm
 from ctlpp.kernels.classifier import read_out
 from ctlpp.kernels.ndr import Pass, Views
 from ctlpp.kernels.products import of_transposed
@@ -21,7 +21,7 @@ class Backward:
         self.norm_part = self.part(norm.parts(run.N), 3 * run.D)
         self.gate_part = self.part(gate.parts(run.N), 4 * run.D)
         self.up_part = self.part(ffn.parts(run.of(run.pre, 0), run.D), run.hidden + run.D)
-        self.attend = geometric.Sums.of(run.keys, run.depth, run.N, run.T, heads=run.heads, width=run.D)
+        self.attend = geometric.Sums.of(run.keys, run.depth - 1, run.N, run.T, heads=run.heads, width=run.D)
 
     def part(self, n: int, width: int) -> Tensor:
         """Room for sums; the last layer, which has fewer rows, leaves zeros."""
@@ -43,21 +43,17 @@ class Backward:
             ffn.backward(de, W.down, pre, W.b_up, self.up_part[:, n])
             da, out_dropout = torch.bmm(pre, W.up), run.dropout("out", n)
             norm.backward(d, da, h, o, None, W.norm_a[0], dh, self.norm_part[:, n], out_dropout, add=True)
-            dread = torch.bmm(o, W.out)
-            dread = self.spread(dread) if run.last(n) else dread
-            geometric.backward(dread, x, W.bx, W.scalars, run.rooms[n], self.attend.at(n), run.dropout("key", n))
+            dread, key_dropout = torch.bmm(o, W.out), run.dropout("key", n)
+            if run.last(n):
+                self.last = first_column.backward(dread, x, W.bx, W.scalars, key_dropout, heads=run.heads)
+            else:
+                geometric.backward(dread, x, W.bx, W.scalars, run.rooms[n], self.attend.at(n), key_dropout)
             more = torch.bmm(x, W.x)
             if run.last(n):
                 run.first(more).add_(dh)
                 dh, more = more, None
         self.weight_gradients()
         return dh, more
-
-    def spread(self, first: Tensor) -> Tensor:
-        """Zeros but for column 0. (S, B, D) -> (S, N, D)"""
-        whole = first.new_zeros(self.run.S, self.run.N, self.run.D)
-        self.run.first(whole).copy_(first)
-        return whole
 
     def weight_gradients(self) -> None:
         """One product over all layers for each weight, and the sums that the kernels left."""
@@ -67,7 +63,8 @@ class Backward:
         self.put(("ffn_data.up.weight", "ffn_gate.up.weight"), of_transposed(run.pre, run.a))
         self.put(("ffn_data.down.weight",), of_transposed(run.d, run.act[..., run.data]))
         self.put(("ffn_gate.down.weight",), of_transposed(run.e, run.act[..., run.shut]))
-        self.put(("attend.qkv.bias",), torch.cat([self.attend.qk.sum((1, 2)), self.attend.v.sum((1, 2))], dim=1))
+        qkv = torch.cat([self.attend.qk.sum((1, 2)), self.attend.v.sum((1, 2))], dim=1)
+        self.put(("attend.qkv.bias",), qkv + self.last.qkv)
         self.put(("ffn_data.up.bias", "ffn_gate.up.bias"), self.up_part.sum((1, 2)))
         first = self.norm_part.sum((1, 2))
         self.put(("norm_a.weight", "norm_a.bias"), first[:, : 2 * D])
@@ -76,8 +73,8 @@ class Backward:
         self.match_gradients()
 
     def match_gradients(self) -> None:
-        """Of what turns content and direction preferences into a match, from the sums that `geometric` left."""
-        sums = self.attend.match.sum((1, 2))  # (S, H, 4)
+        """Of what turns content and direction preferences into a match, from the sums that the attention left."""
+        sums = self.attend.match.sum((1, 2)) + self.last.match  # (S, H, 4)
         sides = sums[..., 2:].mT.flatten(1)  # to the right, then to the left, (S, 2H)
         self.put(("attend.direction.bias",), sides * self.run.weights.scalars.stretch[:, None])
         self.g["layer.attend.scale"].copy_(sums[..., 0].sum(1))
