@@ -18,11 +18,12 @@ VOCABULARY, CLASSES, SEEDS = 13, 5, (3, 5)
 DROPOUTS = ("dropout", "key_dropout", "gate_dropout")
 
 
-def compare(*, length: int, batch: int, shared: bool = True, depth: int = 2, dropouts: bool = True) -> None:
+def compare(*, length: int, batch: int, shared: bool = True, depth: int = 2, dropouts: bool = True,
+            width: int = 32) -> None:  # fmt: skip
     rates = dict.fromkeys(DROPOUTS, 0.3 if dropouts else 0.0)
 
     def small(vocab_size: int, n_classes: int) -> nn.Module:
-        return NDR(vocab_size, n_classes, width=32, heads=2, hidden=64, depth=depth, **rates)  # type: ignore[arg-type]
+        return NDR(vocab_size, n_classes, width=width, heads=2, hidden=64, depth=depth, **rates)  # type: ignore[arg-type]
 
     crowd = gather(small, VOCABULARY, CLASSES, list(SEEDS))
     generator = torch.Generator().manual_seed(length)
@@ -67,6 +68,12 @@ def test_they_do_with_hidden_units_made_by_one_kernel(monkeypatch: pytest.Monkey
     for name in ("FORWARD", "BACKWARD"):
         monkeypatch.setattr(ffn, name, ffn.Tile(rows=16, columns=32, step=16, warps=4, stages=2))
     compare(length=4, batch=7)
+
+
+def test_they_do_with_up_to_sixteen_columns_and_with_wide_heads() -> None:
+    compare(length=13, batch=2)
+    compare(length=7, batch=3)
+    compare(length=2, batch=5, width=128)
 
 
 def test_only_models_that_the_kernels_can_hold_take_the_fast_path() -> None:
