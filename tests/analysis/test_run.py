@@ -117,6 +117,37 @@ def test_interchange_codes_and_places_are_complete(written: tuple[Path, Study]) 
     assert [row["seed"] for row in chosen] == [0, 2, 3, 7]
 
 
+def test_interchange_is_told_for_every_pair_and_adds_up_to_the_table_by_groups(
+    written: tuple[Path, Study], dataset: Dataset
+) -> None:
+    home = {name: group for group, names in dataset.task.groups.items() for name in names}
+    pairs = rows(written, "pairs")
+    for cell in rows(written, "interchange"):
+        if cell["map"] == "none":
+            same = [
+                row["interchange"]
+                for row in pairs
+                if (row["seed"], row["value"], home[row["first"]], home[row["second"]])
+                == (cell["seed"], cell["value"], cell["donor"], cell["consumer"])
+            ]
+            assert (cell["accuracy"], cell["examples"]) == (pytest.approx(np.mean(same)), len(same))
+
+
+def test_more_bases_give_means_in_the_same_files(trained: Path, written: tuple[Path, Study], tmp_path: Path) -> None:
+    study = analyze_run(trained, tmp_path / "all", bases=None, figures=False, device="cpu")
+    again = tmp_path / "all", study
+    assert json.loads((tmp_path / "all" / "analysis.json").read_text())["bases"] == 6 * 2
+    assert json.loads((written[0] / "analysis.json").read_text())["bases"] == 1
+    few, all_ = ([row for row in rows(one, "interchange") if row["map"] == "none"] for one in (written, again))
+    assert [row["examples"] * 12 for row in few] == [row["examples"] for row in all_]
+    assert {row["interchange"] for row in rows(written, "pairs")} == {0, 1}
+    assert len({row["interchange"] for row in rows(again, "pairs")}) > 2
+    assert study.analysis.interchange is not None
+    assert study.analysis.measures["interchange_across"] == pytest.approx(
+        study.analysis.interchange[:, study.analysis.inputs.ood].mean(axis=1)
+    )
+
+
 def test_the_same_run_gives_the_same_bytes(trained: Path, written: tuple[Path, Study], tmp_path: Path) -> None:
     analyze_run(trained, tmp_path / "again", formats=["svg"], device="cpu")
     for path in sorted(written[0].rglob("*.*")):
@@ -129,6 +160,10 @@ def test_the_command_says_what_it_found_and_where(
     code, out, err = ctlpp(monkeypatch, capsys, "analyze", run, "--seeds", "2-2", "--device", "cpu")
     assert (code, err) == (0, "")
     assert "interchange across" in out
+    assert "ndr on R, 1 seed" in out
+    assert "correlations need 4 seeds or more" in out
+    assert "Where the value is: layer" in out
+    assert f"ctlpp report {run}" in out
     assert str(run / "analysis") in out.replace("\n", "")
     assert json.loads((run / "analysis" / "analysis.json").read_text())["seeds"] == [2]
 
@@ -181,6 +216,8 @@ def occupy(run: Path) -> None:
         (occupy, [], "RUN/analysis exists already: choose another folder with --out, or say --force to replace it"),
         (spoil_nothing, ["--seeds", "0,5"], "no seed 5 in this run: choose from 0, 2, 3, 7"),
         (spoil_nothing, ["--seeds", "x"], "--seeds x: write"),
+        (spoil_nothing, ["--bases", "some"], "--bases some: write a number, or all"),
+        (spoil_nothing, ["--bases", "13"], "--bases 13: every donor and consumer has 12 bases of another value: use 1"),
         (spoil_nothing, ["--data", "nowhere"], "nowhere"),
         (spoil_nothing, ["--out", "RUN/config.json", "--force"], "RUN/config.json is not an analysis"),
         (spoil_nothing, ["--out", "RUN/checkpoint", "--force"], "RUN/checkpoint is not an analysis"),

@@ -92,17 +92,18 @@ def split(crowd: Crowd, workers: int) -> list[Crowd]:
 
 
 def in_parts(crowd: Crowd, work: Callable[[Crowd], Result]) -> list[Result]:
-    """`work` done on every part of the crowd; on a CPU, each core takes a part of its own."""
+    """`work` done on every part of the crowd; on a CPU, each core takes parts of its own, and all share those left."""
     workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     workers = 1 if crowd.device.type != "cpu" else max(1, min(workers, torch.get_num_threads(), len(crowd.seeds)))
     parts = split(crowd, workers)
     if workers == 1:
         return [work(part) for part in parts]
-    threads = torch.get_num_threads()
+    threads, even = torch.get_num_threads(), len(parts) - len(parts) % workers
     torch.set_num_threads(1)  # within a part
     pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,))
     try:
-        return list(pool.map(work, parts))
+        found = list(pool.map(work, parts[:even]))
     finally:
         pool.shutdown(cancel_futures=True)  # after an error or Ctrl-C: what has not begun does not begin
         torch.set_num_threads(threads)
+    return found + [work(part) for part in parts[even:]]

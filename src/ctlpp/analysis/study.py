@@ -39,7 +39,7 @@ from ctlpp.training.crowd import Crowd
 
 STAGES = 100  # steps in which the progress of a seed is told
 PLACES = 5  # of them: where the value is
-SAMPLE = 512  # pairs that stitching tries
+SAMPLE = 256  # pairs that stitching tries
 TRIED = 8  # inputs, to see how a model goes on from a state
 
 

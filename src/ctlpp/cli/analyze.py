@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shlex
+from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,6 +14,10 @@ import typer
 
 if TYPE_CHECKING:
     from ctlpp.analysis.run import Study
+    from ctlpp.analysis.study import Analysis
+
+SHOWN = 3  # places in the summary
+CLEAR = 0.8  # effect of changing the value at the right place
 
 
 def analyze(
@@ -55,7 +61,7 @@ def analyze(
     with ExitStack() as bars:
 
         def computing(total: int) -> Callable[[int], None]:
-            return bars.enter_context(progress(f"Analysing {total} seeds", STAGES * total))
+            return bars.enter_context(progress(f"Analysing {_seeds(total)}", STAGES * total))
 
         def drawing(total: int) -> Callable[[int], None]:
             bars.close()
@@ -77,7 +83,11 @@ def analyze(
     for note in study.analysis.notes:
         typer.echo(f"Note: {note}.", err=True)
     show(study)
+    if line := where_the_value_is(study.analysis):
+        typer.echo(line)
     typer.echo(f"Numbers and figures in {run / 'analysis' if out is None else out}")
+    if out is None:
+        typer.echo(f"As a page: {shlex.join(['ctlpp', 'report', str(run)])} --out report.html")
 
 
 def parse_bases(text: str) -> int | None:
@@ -96,9 +106,13 @@ def show(study: Study) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from ctlpp.analysis.correlation import LEAST
     from ctlpp.analysis.measures import MEASURES
 
-    table = Table(title=f"{study.config['model']} on {study.config['variant'] or 'own data'}")
+    seeds = len(study.analysis.seeds)
+    title = f"{study.config['model']} on {study.config['variant'] or 'own data'}, {_seeds(seeds)}"
+    few = None if seeds >= LEAST else f"correlations need {LEAST} seeds or more"
+    table = Table(title=title, caption=few)
     table.add_column("measure")
     table.add_column("mean ± std", justify="right")
     table.add_column("correlation with OOD accuracy", justify="right")
@@ -110,3 +124,21 @@ def show(study: Study) -> None:
         shown = f"{one.pearson:+.2f} [{one.low:+.2f}, {one.high:+.2f}]" if np.isfinite(one.pearson) else "–"
         table.add_row(MEASURES[name].label, number, shown)
     Console().print(table)
+
+
+def where_the_value_is(analysis: Analysis) -> str:
+    """The seeds' places, the commonest first, and how far to trust them; nothing if there are none."""
+    if analysis.place is None or analysis.effect is None or analysis.layout is None:
+        return ""
+    what = "layer" if analysis.layout.kind == "columns" else "step"
+    places = Counter((level, part) for level, part in analysis.place.tolist()).most_common()
+    named = [f"{what} {level + 1}, {analysis.changed[part]} ({_seeds(n)})" for (level, part), n in places[:SHOWN]]
+    named += ["…"] * (len(places) > SHOWN)
+    effects = [analysis.effect[seed, level, part] for seed, (level, part) in enumerate(analysis.place.tolist())]
+    mean = sum(effects) / len(effects)
+    doubt = "" if mean >= CLEAR else ": far from 1, so interchange says less about this run"
+    return f"Where the value is: {'; '.join(named)}. Its effect there: {mean:.2f}{doubt}."
+
+
+def _seeds(count: int) -> str:
+    return f"{count} seed{'s' * (count != 1)}"

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
@@ -109,18 +108,17 @@ def _matrix(
     figure: Figure, box: tuple[float, float, float, float], cosines: Array, one: Clustering, inputs: Inputs
 ) -> tuple[Axes, object]:
     """A matrix in the order of its tree, with lines between clusters and a strip of group colours above."""
-    left, bottom, width, height = box
-    axes = figure.add_axes((left, bottom, width, height))
+    axes = figure.add_axes(box)
     image = heat(axes, cosines[np.ix_(one.order, one.order)], low=-1)
     labels = one.labels[one.order]
     for border in np.flatnonzero(labels[1:] != labels[:-1]) + 0.5:
         axes.axhline(border, color="white", linewidth=0.9)
         axes.axvline(border, color="white", linewidth=0.9)
     colours = group_colours(inputs.groups)
-    strip = np.array([[to_rgb(colours[inputs.groups[inputs.group_of[f]]]) for f in one.order]])
-    above = figure.add_axes((left, bottom + height * 1.008, width, height * STRIP))
-    above.imshow(strip, aspect="auto")
-    above.set_axis_off()
+    strip = [colours[inputs.groups[inputs.group_of[f]]] for f in one.order]
+    cells = [(column - 0.5, 1) for column in range(len(strip))]
+    above = axes.get_xaxis_transform()  # from the axes' bottom to its top is 1
+    axes.broken_barh(cells, (1.008, STRIP), facecolors=strip, transform=above, clip_on=False)
     return axes, image
 
 
