@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from tests.reproduce.making import make_piece, scatter
 
+from ctlpp.analysis.history import History
 from ctlpp.reproduce.claims import FAILS, HOLDS, OPEN, Claim, claims
 from ctlpp.reproduce.found import Found, find
+from ctlpp.reproduce.learning import learning_of
 from ctlpp.reproduce.plan import plan
 from ctlpp.reproduce.reasons import reasons, repeats_sentence, statement
 
@@ -67,7 +70,22 @@ def test_one_seed_cannot_tell_what_repeats_do(tmp_path: Path) -> None:
 def test_a_cell_that_did_not_learn_its_data_is_told_so(tmp_path: Path) -> None:
     make_piece(tmp_path, NAME, [0.1] * 25, iid=[0.3] * 20 + [1.0] * 5)
     text = sentences(find(tmp_path))
-    assert "*Not learned?* Yes, in part: IID accuracy is 0.44 ± 0.29, published 1.00; of 25 seeds 20 did not" in text
+    assert (
+        "*Not learned?* Yes: IID accuracy is 0.44 ± 0.29, published 1.00 ± 0.01. Above 0.95 IID at the end: 5" in text
+    )
+    assert "*Stopped too early?* So it seems: 0 of 25 seeds learned their data in the last tenth" in text
+    assert "20 have not yet" in text
+
+
+def test_a_seed_has_learned_from_the_step_on_from_which_it_stays_above() -> None:
+    rows = {"step": [10, 20, 30, 95, 100] * 2, "seed": [0] * 5 + [1] * 5, "split": ["iid"] * 10, "length": [0] * 10}
+    accuracy = [0.99, 0.5, 0.99, 1.0, 1.0, 0.1, 0.1, 0.1, 0.1, 0.96]
+    both = pa.concat_tables(pa.table(rows | {"split": [split] * 10, "accuracy": accuracy}) for split in ("iid", "ood"))
+    found = learning_of(History.of(both))
+    assert found is not None
+    assert (found.learned, found.half, found.late, found.steps, found.seeds) == ((30, 100), 30, 1, 100, 2)
+    assert found.moved == pytest.approx(0.98 - 0.545)
+    assert learning_of(None) is None
 
 
 @pytest.mark.parametrize(("apart", "within"), [(0.3, "within that"), (0.001, "beyond that")])

@@ -13,15 +13,29 @@ from ctlpp.report.published import SOLVED
 from ctlpp.report.strangers import DamagedError, read_columns
 from ctlpp.reproduce.cells import Cell
 
+LATE = 0.9  # of the steps: what comes after is the last tenth
 COLUMNS = ["step", "seed", "split", "length", "accuracy"]
 
 
 @dataclass(frozen=True)
 class Learning:
-    """Of the seeds of a cell together."""
+    """Of the seeds of a cell together; a seed has learned its data once it is above 0.95 IID to stay."""
 
-    half: int | None  # the first step at which half of them are above 0.95 IID
-    settled: float | None  # how far their mean OOD accuracy moved over the last tenth of the steps
+    steps: int  # at the last evaluation
+    learned: tuple[int, ...]  # for each seed that has: the step from which on it is, in ascending order
+    seeds: int
+    moved: float | None  # how far the mean OOD accuracy went over the last tenth of the steps
+
+    @property
+    def half(self) -> int | None:
+        """The step by which half of the seeds have learned."""
+        place = -(-self.seeds // 2) - 1
+        return self.learned[place] if 0 <= place < len(self.learned) else None
+
+    @property
+    def late(self) -> int:
+        """Seeds that learned in the last tenth of the steps."""
+        return sum(step > LATE * self.steps for step in self.learned)
 
 
 def history_of(cell: Cell) -> History | None:
@@ -39,16 +53,19 @@ def history_of(cell: Cell) -> History | None:
     return history if history is not None and ("ood", 0) in history.accuracy else None
 
 
-def learning_of(history: History | None) -> Learning:
-    """What the curves say."""
-    if history is None or not len(history.steps):
-        return Learning(None, None)
-    half = None
-    if ("iid", 0) in history.accuracy:
-        curve = np.nan_to_num(history.accuracy["iid", 0])
-        reached = np.flatnonzero((curve > SOLVED).mean(axis=1) >= 0.5)
-        half = int(history.steps[reached[0]]) if len(reached) else None
+def learning_of(history: History | None) -> Learning | None:
+    """What the curves say; None without any."""
+    if history is None or not len(history.steps) or ("iid", 0) not in history.accuracy:
+        return None
+    above = np.nan_to_num(history.accuracy["iid", 0]) > SOLVED  # (E, S)
+    lasting = np.logical_and.accumulate(above[::-1])[::-1]
+    learned = [int(history.steps[column.argmax()]) for column in lasting.T if column.any()]
     means = np.asarray(mean_over(history.accuracy["ood", 0]))
-    late = np.flatnonzero(history.steps <= 0.9 * history.steps[-1])
-    settled = float(means[-1] - means[late[-1]]) if len(late) else None
-    return Learning(half, None if settled is None or not np.isfinite(settled) else settled)
+    before = np.flatnonzero(history.steps <= LATE * history.steps[-1])
+    moved = float(means[-1] - means[before[-1]]) if len(before) else np.nan
+    return Learning(
+        steps=int(history.steps[-1]),
+        learned=tuple(sorted(learned)),
+        seeds=above.shape[1],
+        moved=moved if np.isfinite(moved) else None,
+    )

@@ -127,7 +127,8 @@ def differences(found: Found) -> list[str]:
             parts += [f"**{name_of(cell)}: {row.verdict.word}.** {statement(row)}", points]
     if not parts:
         parts = ["No OOD accuracy that has run differs from the published one by more than chance explains."]
-    off = [row for cell in cells if differs(row := found.row(cell, "iid"))]
+    alone = [cell for cell in cells if not differs(found.row(cell, "ood"))]
+    off = [row for cell in alone if differs(row := found.row(cell, "iid"))]
     parts += [f"IID accuracy differs on {name_of(row.cell)}: {statement(row)}" for row in off]
     rows = [found.row(cell, "ood") for cell in cells]
     undecided = [row for row in rows if row.verdict and row.verdict.word == UNDECIDED]

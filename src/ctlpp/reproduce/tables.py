@@ -9,7 +9,7 @@ from ctlpp.report.statistics import difference
 from ctlpp.report.strangers import part, text
 from ctlpp.reproduce.cells import ALL, RULE, SELECTIONS, Cell
 from ctlpp.reproduce.found import Found, repeats, tables
-from ctlpp.reproduce.learning import Learning, history_of, learning_of
+from ctlpp.reproduce.learning import history_of, learning_of
 from ctlpp.reproduce.rows import Row
 from ctlpp.reproduce.variance import components
 from ctlpp.reproduce.wording import (
@@ -194,11 +194,12 @@ def learning_table(cells: Sequence[Cell]) -> str:
     """When the training data were learned, and whether the mean still moves at the end."""
     body = []
     for cell in cells:
-        one = learning_of(history_of(cell))
-        if one != Learning(None, None):
-            half = NONE if one.half is None else f"{one.half:,}"
-            body.append([name_of(cell), half, signed(one.settled, 3)])
-    return table(["", "half of the seeds above 0.95 IID from step", "mean OOD, last tenth"], body) if body else ""
+        if one := learning_of(history_of(cell)):
+            steps = [f"{one.learned[0]:,}" if one.learned else NONE, NONE if one.half is None else f"{one.half:,}"]
+            ends = [share(len(one.learned), one.seeds), str(one.late), signed(one.moved, 3)]
+            body.append([name_of(cell), *steps, *ends])
+    head = ["above 0.95 IID to stay", "first seed from step", "half of them from", "all in all", "in the last tenth"]
+    return table([*head, "mean OOD over the last tenth"], body) if body else ""
 
 
 def legend() -> str:
