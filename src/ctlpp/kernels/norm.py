@@ -23,20 +23,19 @@ EPS = 1e-5
 def _normalised(x_ptr, o_ptr, b_ptr, key, position, every, row, column, inside, drop, factor,
                 EPS: tl.constexpr, ROWS: tl.constexpr, W: tl.constexpr, BIAS: tl.constexpr,
                 DROP: tl.constexpr):  # fmt: skip
-    """The normalised sum, 1 / its deviation, and which elements of o are kept."""
+    """The normalised sum, 1 / its deviation, and what o was multiplied by: the factor, or 0 where it was dropped."""
     at = row[:, None] * W + column[None, :]
     x = tl.load(x_ptr + at, mask=inside[:, None], other=0.0).to(tl.float32)
     o = tl.load(o_ptr + at, mask=inside[:, None], other=0.0).to(tl.float32)
     if BIAS:
         o += tl.load(b_ptr + column)[None, :]
-    keep = tl.full((ROWS, W), True, tl.int1)
+    times = tl.full((ROWS, W), 1.0, tl.float32)
     if DROP:
-        keep = keep_tile(key, position + row * every * (W // 4), drop, ROWS, W)
-        o = tl.where(keep, o * factor, 0.0)
-    z = x + o
+        times = tl.where(keep_tile(key, position + row * every * (W // 4), drop, ROWS, W), factor, 0.0)
+    z = x + o * times
     centred = z - tl.sum(z, axis=1)[:, None] / W
     scale = 1.0 / tl.sqrt(tl.sum(centred * centred, axis=1) / W + EPS)
-    return centred * scale[:, None], scale, keep
+    return centred * scale[:, None], scale, times
 
 
 @triton.jit
@@ -72,9 +71,9 @@ def norm_backward(dy_ptr, more_ptr, x_ptr, o_ptr, b_ptr, gamma_ptr, dx_ptr, part
     for loop in range(LOOPS):
         row = (tl.program_id(0).to(tl.int64) * LOOPS + loop) * ROWS + tl.arange(0, ROWS)
         inside = row < N
-        n, scale, keep = _normalised(x_ptr + seed * x_step, o_ptr + seed * o_step, b_ptr + seed * p_step, key,
-                                     position, every, row, column, inside, drop, factor, EPS, ROWS, W, BIAS,
-                                     DROP)  # fmt: skip
+        n, scale, times = _normalised(x_ptr + seed * x_step, o_ptr + seed * o_step, b_ptr + seed * p_step, key,
+                                      position, every, row, column, inside, drop, factor, EPS, ROWS, W, BIAS,
+                                      DROP)  # fmt: skip
         at = row[:, None] * W + column[None, :]
         dy = tl.load(dy_ptr + seed * dy_step + at, mask=inside[:, None], other=0.0).to(tl.float32)
         if MORE:
@@ -82,7 +81,7 @@ def norm_backward(dy_ptr, more_ptr, x_ptr, o_ptr, b_ptr, gamma_ptr, dx_ptr, part
         dn = dy * gamma[None, :]
         along = tl.sum(dn * n, axis=1)[:, None] / W
         dz = (dn - tl.sum(dn, axis=1)[:, None] / W - n * along) * scale[:, None]
-        do = tl.where(keep, dz * factor, 0.0) if DROP else dz
+        do = dz * times
         dx_at = dx_ptr + seed * dx_step + at
         dx = dz + tl.load(dx_at, mask=inside[:, None], other=0.0).to(tl.float32) if ADD else dz
         tl.store(dx_at, dx.to(dx_ptr.dtype.element_ty), mask=inside[:, None])
