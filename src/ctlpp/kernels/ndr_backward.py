@@ -18,16 +18,17 @@ class Backward:
 
     def __init__(self, run: Pass, gradient: Views) -> None:
         self.run, self.g = run, gradient
-        self.norm_part = self.part(norm.parts(run.N), 3 * run.D)
-        self.gate_part = self.part(gate.parts(run.N), 4 * run.D)
-        self.up_part = self.part(ffn.parts(run.of(run.pre, 0), run.D), run.hidden + run.D)
+        rows = [run.N] * (run.depth - 1) + [run.B]  # of each layer
+        self.norm_part, self.norm_parts = self.part([norm.parts(n) for n in rows], 2 * run.D)
+        self.gate_part, self.gate_parts = self.part([gate.parts(n) for n in rows], 4 * run.D)
+        of_layers = [ffn.parts(run.of(run.pre, n), run.D) for n in range(run.depth)]
+        self.up_part, self.up_parts = self.part(of_layers, run.hidden + run.D)
         self.attend = geometric.Sums.of(run.keys, run.depth - 1, run.N, run.T, heads=run.heads, width=run.D)
 
-    def part(self, n: int, width: int) -> Tensor:
-        """Room for sums; the last layer, which has fewer rows, leaves zeros."""
-        part = torch.empty(self.run.S, self.run.depth, n, width, device=self.run.keys.device)
-        part[:, -1].zero_()
-        return part
+    def part(self, of_layers: list[int], width: int) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Room for so many sums of each layer, whole and by layer."""
+        part = torch.empty(self.run.S, sum(of_layers), width, device=self.run.keys.device)
+        return part, part.split(of_layers, dim=1)
 
     def __call__(self, dread_out: Tensor) -> tuple[Tensor, Tensor | None]:
         """From the gradient of column 0 after the last layer, (S, B, D), to the two summands of the first state's.
@@ -39,10 +40,10 @@ class Backward:
         for n in reversed(range(run.depth)):
             x, o, a, pre, de = (run.of(rows, n) for rows in (run.x, run.o, run.a, run.pre, run.de))
             h, (d, e) = run.state(n), de
-            gate.backward(dh, more, h, a, d, e, W.vectors, self.gate_part[:, n], run.dropout("gate", n))
-            ffn.backward(de, W.down, pre, W.b_up, self.up_part[:, n])
+            gate.backward(dh, more, h, a, d, e, W.vectors, self.gate_parts[n], run.dropout("gate", n))
+            ffn.backward(de, W.down, pre, W.b_up, self.up_parts[n])
             da, out_dropout = torch.bmm(pre, W.up), run.dropout("out", n)
-            norm.backward(d, da, h, o, None, W.norm_a[0], dh, self.norm_part[:, n], out_dropout, add=True)
+            norm.backward(d, da, h, o, None, W.norm_a[0], dh, self.norm_parts[n], out_dropout, add=True)
             dread, key_dropout = torch.bmm(o, W.out), run.dropout("key", n)
             if run.last(n):
                 self.last = first_column.backward(dread, x, W.bx, W.scalars, key_dropout, heads=run.heads)
@@ -57,7 +58,7 @@ class Backward:
 
     def weight_gradients(self) -> None:
         """One product over all layers for each weight, and the sums that the kernels left."""
-        run, D = self.run, self.run.D
+        run = self.run
         self.put(("attend.qkv.weight", "attend.direction.weight"), of_transposed(run.x, run.h))
         self.put(("attend.out.weight",), of_transposed(run.o, run.read))
         self.put(("ffn_data.up.weight", "ffn_gate.up.weight"), of_transposed(run.pre, run.a))
@@ -65,11 +66,10 @@ class Backward:
         self.put(("ffn_gate.down.weight",), of_transposed(run.e, run.act[..., run.shut]))
         qkv = torch.cat([self.attend.qk.sum((1, 2)), self.attend.v.sum((1, 2))], dim=1)
         self.put(("attend.qkv.bias",), qkv + self.last.qkv)
-        self.put(("ffn_data.up.bias", "ffn_gate.up.bias"), self.up_part.sum((1, 2)))
-        first = self.norm_part.sum((1, 2))
-        self.put(("norm_a.weight", "norm_a.bias"), first[:, : 2 * D])
+        self.put(("ffn_data.up.bias", "ffn_gate.up.bias"), self.up_part.sum(1))
+        self.put(("norm_a.weight", "norm_a.bias"), self.norm_part.sum(1))
         names = ("norm_u.weight", "norm_u.bias", "ffn_data.down.bias", "ffn_gate.down.bias")
-        self.put(names, self.gate_part.sum((1, 2)))
+        self.put(names, self.gate_part.sum(1))
         self.match_gradients()
 
     def match_gradients(self) -> None:

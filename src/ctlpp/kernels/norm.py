@@ -58,9 +58,9 @@ def norm_forward(x_ptr, o_ptr, b_ptr, gamma_ptr, beta_ptr, y_ptr, keys_ptr, posi
 
 @triton.jit
 def norm_backward(dy_ptr, more_ptr, x_ptr, o_ptr, b_ptr, gamma_ptr, dx_ptr, part_ptr, keys_ptr, position, every, N,
-                  dy_step, more_step, x_step, o_step, dx_step, p_step, part_step, drop, factor, EPS: tl.constexpr,
-                  ROWS: tl.constexpr, LOOPS: tl.constexpr, W: tl.constexpr, BIAS: tl.constexpr, DROP: tl.constexpr,
-                  MORE: tl.constexpr, ADD: tl.constexpr):  # fmt: skip
+                  dy_step, more_step, x_step, o_step, dx_step, p_step, part_step, part_row, drop, factor,
+                  EPS: tl.constexpr, ROWS: tl.constexpr, LOOPS: tl.constexpr, W: tl.constexpr, BIAS: tl.constexpr,
+                  DROP: tl.constexpr, MORE: tl.constexpr, ADD: tl.constexpr):  # fmt: skip
     """dy (+ more) -> dx (added to what is there if ADD) and, in o's place, do; sums for γ, β and b go to `part`."""
     seed = tl.program_id(1).to(tl.int64)
     column = tl.arange(0, W)
@@ -90,10 +90,11 @@ def norm_backward(dy_ptr, more_ptr, x_ptr, o_ptr, b_ptr, gamma_ptr, dx_ptr, part
         sum_beta += tl.sum(dy, axis=0)
         if BIAS:
             sum_b += tl.sum(do, axis=0)
-    part = part_ptr + seed * part_step + tl.program_id(0) * (3 * W) + column
+    part = part_ptr + seed * part_step + tl.program_id(0) * part_row + column
     tl.store(part, sum_gamma)
     tl.store(part + W, sum_beta)
-    tl.store(part + 2 * W, sum_b)
+    if BIAS:
+        tl.store(part + 2 * W, sum_b)
 
 
 def forward(
@@ -115,12 +116,15 @@ def parts(N: int) -> int:
 
 def backward(dy: Tensor, more: Tensor | None, x: Tensor, o: Tensor, bias: Tensor | None, gamma: Tensor, dx: Tensor,
              part: Tensor, dropout: Dropout, *, add: bool) -> None:  # fmt: skip
-    """The gradients: of x to dx (or added to it), of o in o's place; part: (S, parts(N), 3W) sums for γ, β and bias."""
+    """The gradients: of x to dx (or added to it), of o in o's place.
+
+    part: (S, parts(N), 3W), sums for γ, β and bias; without a bias 2W will do.
+    """
     S, N, W = x.shape
     also = dy if more is None else more
     norm_backward[parts(N), S](
         dy, also, x, o, gamma if bias is None else bias, gamma, dx, part, dropout.keys, dropout.position, dropout.every,
-        N, dy.stride(0), also.stride(0), x.stride(0), o.stride(0), dx.stride(0), gamma.stride(0), part.stride(0),
+        N, dy.stride(0), also.stride(0), x.stride(0), o.stride(0), dx.stride(0), gamma.stride(0), *part.stride()[:2],
         dropout.drop, dropout.factor, EPS=EPS, ROWS=BACK, LOOPS=LOOPS, W=W, BIAS=bias is not None, DROP=dropout.some,
         MORE=more is not None, ADD=add, num_warps=1,
     )  # fmt: skip
