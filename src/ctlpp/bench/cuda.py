@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -24,7 +25,7 @@ from ctlpp.training.step import Optimizer, Stepper
 
 RELEASED_CODE = {"lstm": 6.0, "transformer": 35.6, "ndr": 46.9}  # ms a step of the authors' code, one seed, one H200
 CROWDS = (1, 2, 5, 10, 25, 50, 100)
-STEPS = 60  # in a measurement
+STEPS = 120  # in a measurement
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +87,8 @@ def measure(model: str, seeds: int, data: Dataset, steps: int = STEPS) -> Speed:
     spent = seconds(lambda: run_steps(stepper, batches, steps))
     ms = 1e3 * spent / steps / seeds
     gib = torch.cuda.max_memory_allocated() / 2**30
-    flops = sum(flops_of(model, data, batches.at(n)[0].shape[-1]) for n in range(steps)) / steps * recipe.batch
+    columns = Counter(batches.at(n)[0].shape[-1] for n in range(steps))
+    flops = sum(times * flops_of(model, data, T) for T, times in columns.items()) / steps * recipe.batch
     moved = bytes_a_step(stepper, data, batches, steps) / seeds
     rates = {"teraflops": flops / ms / 1e9, "terabytes": moved / ms / 1e9}
     return Speed(model=model, seeds=seeds, ms=ms, start=start, gib=gib, **rates)
