@@ -36,8 +36,8 @@ class Tile(NamedTuple):
     registers: int | None = None  # at most, of a thread
 
 
-FORWARD = Tile(rows=128, columns=128, step=64, warps=4, stages=2)
-BACKWARD = Tile(rows=128, columns=128, step=64, warps=8, stages=2, registers=128)
+FORWARD = Tile(rows=128, columns=128, step=64, warps=4, stages=2, registers=168)
+BACKWARD = Tile(rows=128, columns=64, step=64, warps=4, stages=2)
 
 
 @triton.jit
