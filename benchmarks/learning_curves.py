@@ -65,6 +65,7 @@ def draw(source: Path, to: Path) -> None:
     with style():
         figure = new_figure(DOUBLE, 8)
         axes = figure.subplots(len(SPLITS), len(found), sharey=True, sharex="col", squeeze=False)
+        figure.subplots_adjust(left=0.08, right=0.985, bottom=0.13, top=0.93)
         for column, (model, paths) in enumerate(found.items()):
             for row, split in enumerate(SPLITS):
                 of_paths = {path: np.array(paths[path][split]) for path in PATHS if path in paths}

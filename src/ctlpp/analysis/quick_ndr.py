@@ -16,10 +16,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ctlpp.models.ndr import NDR, look
+from ctlpp.models.ndr import NDR, View, look
 from ctlpp.training.crowd import Crowd
 
-_view = lru_cache(look)
+
+@lru_cache(maxsize=8)
+def _view(length: int, columns: int) -> View:
+    """What the first columns see; `near` as one matrix for all of them. (R · T, R · T), (R, T), (R, T)"""
+    near, right, itself = (part[:columns] for part in look(length))
+    return View(torch.block_diag(*near.mT), right, itself)  # type: ignore[no-untyped-call]
 
 
 def quick_ndr(crowd: Crowd) -> QuickNDR | None:
@@ -77,23 +82,25 @@ class QuickNDR:
 
     def attend(self, seen: Tensor, columns: int) -> Tensor:
         """What the first columns read. (B, T, 3D + 2H) -> (B, R, D)"""
-        near, right, itself = (part[:columns] for part in _view(seen.shape[1]))
+        near, right, itself = _view(seen.shape[1], columns)
         heads = [part.chunk(self.heads, dim=-1) for part in seen[..., : 3 * self.width].chunk(3, dim=-1)]
-        prefer = torch.unflatten(seen[:, :columns, 3 * self.width :], -1, (2, self.heads, 1)).transpose(1, 3)
-        match = torch.where(right, prefer[:, :, 0], prefer[:, :, 1])  # (B, H, R, T)
-        for n, (q, k, _) in enumerate(zip(*heads, strict=True)):  # (B, T, K) each: no copy as for all heads at once
-            match[:, n] += q[:, :columns] @ k.mT
-        match.masked_fill_(itself, -torch.inf)
-        A = torch.einsum("bhik,ijk->bhij", F.logsigmoid(-match), near).add_(match).exp_()
-        return torch.cat([A[:, n] @ v for n, v in enumerate(heads[2])], dim=-1)
+        prefer = torch.unflatten(seen[:, :columns, 3 * self.width :], -1, (2, self.heads, 1)).permute(2, 3, 0, 1, 4)
+        match = seen.new_empty(self.heads, len(seen), *right.shape)  # (H, B, R, T)
+        torch.where(right, *prefer, out=match)
+        for of_head, q, k in zip(match, *heads[:2], strict=True):  # (B, T, K) each: all heads at once would copy them
+            of_head.baddbmm_(q[:, :columns], k.mT)
+        flat = match.masked_fill_(itself, -torch.inf).view(-1, right.numel())
+        A = torch.addmm(flat, F.logsigmoid(-flat), near).exp_().view(match.shape)
+        return torch.cat([of_head @ v for of_head, v in zip(A, heads[2], strict=True)], dim=-1)
 
     def ffn(self, name: str, x: Tensor) -> Tensor:
         """Linear, GELU, linear."""
-        return self.linear(f"{name}.down", F.gelu(self.linear(f"{name}.up", x)))
+        hidden = torch.ops.aten.gelu_(self.linear(f"{name}.up", x))  # in place: new memory costs more than the function
+        return self.linear(f"{name}.down", hidden)
 
     def linear(self, name: str, x: Tensor) -> Tensor:
         """A linear map of rows."""
-        return torch.addmm(self.own[f"{name}.bias"], x, self.own[f"{name}.weight"])
+        return torch.mm(x, self.own[f"{name}.weight"]).add_(self.own[f"{name}.bias"])
 
     def norm(self, name: str, x: Tensor) -> Tensor:
         """Layer norm of rows."""
