@@ -44,7 +44,7 @@ def test_the_whole_paper_can_be_planned_for_a_gpu_that_is_not_there(command: Com
     done = command("reproduce", "all", "--plan", "--device", "cuda")
     assert done.code == 0
     last = done.out.rstrip().splitlines()[-1]
-    assert last.startswith("840 seeds to train: about ")
+    assert last.startswith("940 seeds to train: about ")
     assert last.endswith(" on one NVIDIA H200.")
 
 
@@ -90,7 +90,7 @@ def test_without_training_results_are_made_of_what_is_there(command: Command) ->
 def test_without_any_run_there_are_results_that_say_so(command: Command) -> None:
     done = command("reproduce", "all", "--no-train", "--out", "empty")
     assert done.code == 0
-    assert done.out.startswith("0 of 840 planned seeds have run")
+    assert done.out.startswith("0 of 940 planned seeds have run")
 
 
 def test_small_leaves_small_files_only(command: Command) -> None:

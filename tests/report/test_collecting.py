@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from tests.report.conftest import make_run
 
@@ -55,6 +56,14 @@ def test_a_run_without_any_evaluation_says_so(tmp_path: Path) -> None:
     (run / "result.json").unlink()
     (run / "metrics.parquet").unlink()
     assert only(tmp_path / "run").reason == "no evaluation yet, 300 steps planned"
+
+
+def test_a_run_that_was_saved_before_its_first_evaluation_is_unfinished_and_not_damaged(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", analysed=False)
+    (run / "result.json").unlink()
+    pq.write_table(pq.read_table(run / "metrics.parquet").slice(0, 0), run / "metrics.parquet")
+    record = only(run)
+    assert (record.state, record.reason, record.step) == ("unfinished", "no evaluation yet, 300 steps planned", None)
 
 
 def test_diverged_seeds_are_no_part_of_the_accuracies(tmp_path: Path) -> None:

@@ -22,9 +22,22 @@ def test_every_cell_of_both_plans_has_a_cost(device: str) -> None:
         assert seconds(one, 0, device) == 0
 
 
-def test_the_speed_is_the_one_that_was_measured_on_the_h200() -> None:
-    training = seconds(NDR, 25) - seconds(NDR, 25, steps=0)
-    assert training == pytest.approx(25 * 80_000 * 0.59e-3)
+@pytest.mark.parametrize(("seeds", "each"), [(1, 2.05), (5, 0.658), (25, 0.501), (100, 0.452), (200, 0.452)])
+def test_the_speed_is_the_one_that_was_measured_on_the_h200(seeds: int, each: float) -> None:
+    training = seconds(NDR, seeds) - seconds(NDR, seeds, steps=0)
+    assert training == pytest.approx(seeds * 80_000 * each / 1000)
+
+
+def test_between_measured_crowds_a_step_takes_longer_and_a_seed_less_the_more_there_are() -> None:
+    times = [seconds(NDR, seeds, steps=1_000_000) for seeds in range(1, 101)]
+    assert times == sorted(times)
+    shares = [time / seeds for seeds, time in enumerate(times, 1)]
+    assert shares == sorted(shares, reverse=True)
+
+
+def test_the_small_batches_of_the_bi_lstm_on_s_are_cheaper() -> None:
+    small = next(one for one in plan("staged") if one.model == "lstm")
+    assert seconds(small, 25) < seconds(LSTM, 25) / 2
 
 
 def test_a_few_seeds_cost_more_than_their_share() -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -98,6 +99,19 @@ def test_an_unfinished_piece_without_any_wanted_seed_is_left_alone(tmp_path: Pat
     folder = train_piece(tmp_path, replace(CELL, seeds=(0, 1)))
     (folder / "result.json").unlink()
     assert to_do(stand(tmp_path, replace(CELL, seeds=(2, 3)))) == [(2, 3)]
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_a_piece_without_a_usable_history_goes_on_from_its_checkpoint(tmp_path: Path, damaged: bool) -> None:
+    folder = train_piece(tmp_path, replace(CELL, seeds=(0, 1)))
+    (folder / "result.json").unlink()
+    history = folder / "metrics.parquet"
+    if damaged:
+        history.write_bytes(b"damaged")
+    else:  # saved before its first evaluation
+        pq.write_table(pq.read_table(history).slice(0, 0), history)
+    (piece,) = stand(tmp_path, replace(CELL, seeds=(0, 1))).to_do
+    assert (piece.finished, piece.step) == (False, CELL.steps)
 
 
 def test_a_folder_that_was_made_and_not_begun_is_begun(tmp_path: Path) -> None:

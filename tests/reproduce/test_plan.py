@@ -46,10 +46,27 @@ def test_similarity_needs_no_run_that_table_1_does_not_have() -> None:
     assert {*names(plan("similarity"))} == {"ndr-A-released", "ndr-R-released"} <= {*names(plan("table1"))}
 
 
+def test_every_published_number_is_asked_on_data_with_repeats_right_after_the_released_protocol() -> None:
+    on_a_and_r = [cell.name for cell in plan("all") if cell.variant != "S" and "tables" not in cell.experiments[:1]]
+    assert on_a_and_r == [
+        f"{model}-{variant}-{data}"
+        for model in ("lstm", "ndr", "transformer")
+        for data in ("released", "released-repeats", "paper")
+        for variant in ("A", "R")
+    ]
+    assert {len(cell.seeds) for cell in plan("repeats") if cell.model == "transformer"} == {50}
+
+
+def test_a_and_r_come_before_s_and_other_function_tables_last() -> None:
+    parts = [cell.experiments[0] for cell in plan("all")]
+    assert list(dict.fromkeys(parts)) == ["table1", "repeats", "staged", "tables"]
+    assert parts == sorted(parts, key=lambda part: {"staged": 1, "tables": 2}.get(part, 0))
+
+
 def test_repeats_sets_the_same_cell_with_repeated_sequences_beside_the_plain_one() -> None:
     cells = {cell.name: cell for cell in plan("repeats")}
     repeated = [name for name in cells if name.endswith("-repeats")]
-    assert len(repeated) == 4
+    assert len(repeated) == 6
     for name in repeated:
         plain, other = cells[name.removesuffix("-repeats")], cells[name]
         assert (plain.data, other.data) == ((), (("distinct_sequences", "n/7"),))
@@ -70,7 +87,7 @@ def test_all_has_every_cell_of_every_experiment_once_with_all_its_seeds() -> Non
             assert {*cell.seeds} <= {*whole[cell.name].seeds}
             assert word in whole[cell.name].experiments
     assert len(whole["ndr-R-released"].seeds) == 25
-    assert whole["ndr-R-released"].experiments == ("table1", "similarity", "repeats", "tables")
+    assert whole["ndr-R-released"].experiments == ("table1", "repeats", "similarity", "tables")
 
 
 def test_the_miniature_has_every_experiment_in_the_same_order_and_shares_no_folder_with_the_full_one() -> None:
@@ -89,7 +106,8 @@ def test_every_cell_asks_for_data_that_can_be_drawn(scale: str) -> None:
         for options in {(cell.variant, cell.protocol, cell.data) for cell in plan("all", "quick")}:
             variant, protocol, data = options
             given: dict[str, Any] = dict(data)
-            assert ctlpp.generate(variant, protocol=protocol, **given).size("train") >= 2_200
+            made = ctlpp.generate(variant, protocol=protocol, **given)
+            assert made.size("train") >= given["train"]
 
 
 def test_seeds_given_take_the_place_of_the_planned_ones() -> None:
@@ -104,7 +122,7 @@ def test_a_protocol_or_a_preset_takes_the_place_of_the_planned_one() -> None:
 
 def test_only_takes_a_model_and_a_variant_or_the_name_of_a_cell() -> None:
     chosen = plan("all", only=["lstm-A-paper", "ndr/A"])
-    assert names(chosen) == ["lstm-A-paper", "ndr-A-released", "ndr-A-paper", "ndr-A-released-repeats"]
+    assert names(chosen) == ["lstm-A-paper", "ndr-A-released", "ndr-A-released-repeats", "ndr-A-paper"]
 
 
 def test_a_cell_says_in_words_what_it_is() -> None:

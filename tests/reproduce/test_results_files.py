@@ -92,7 +92,9 @@ def test_the_page_says_what_differs_and_asks_for_reasons(full: Path) -> None:
 
 def test_the_page_says_what_repeated_sequences_do(full: Path) -> None:
     text = chapter(page_of(full), "Repeated function sequences")
-    assert re.search(r"NDR on R, released: They make no difference that so many seeds can show: .\d\.\d\d \(", text)
+    assert re.search(
+        r"\*\*NDR on R, released\.\*\* They make no difference that so many seeds can show: .\d\.\d\d \(", text
+    )
 
 
 def test_the_page_tells_variance_between_and_within_tables(full: Path) -> None:
@@ -121,11 +123,38 @@ def test_the_page_names_the_seeds_of_the_similarity_figures(full: Path) -> None:
 
 def test_what_is_missing_is_said_with_its_cost(full: Path) -> None:
     text = chapter(page_of(full), "What has not been run yet")
-    assert "of 840 planned seeds have run; the rest takes about" in text
-    assert "| A and R | Transformer | paper | 0 of 2 | 0 of 100 | 2." in text
+    assert "of 940 planned seeds have run; the rest takes about" in text
+    assert "| A and R | Transformer | paper | 0 of 2 | 0 of 100 | 1.8 h |" in text
     assert "5 of 25" not in page_of(full).split("## In short")[0]
     assert "20 of 25 seeds to come" in page_of(full)  # of NDR on A
-    assert "| `transformer-R-released` | table1 | 300,000 | 50 | 30 | 30 – 49 |" in (full / "results.md").read_text()
+    assert "| `transformer-R-released` | table1, repeats | 300,000 | 50 | 30 | 30 – 49 |" in (full / "results.md").read_text()
+
+
+def test_every_published_number_stands_above_ours_on_each_kind_of_data(full: Path) -> None:
+    text = chapter(page_of(full), "In short")
+    lines = text.splitlines()
+    at = next(number for number, line in enumerate(lines) if line.startswith("| **NDR on R** | published |"))
+    assert lines[at].endswith("| 1.00 ± 0.01 | 0.75 ± 0.27 | 8 of 25 |  |")
+    assert [line.split(" | ")[1] for line in lines[at + 1 : at + 4]] == [
+        "`released` with repeats",
+        "`released`",
+        "`paper`",
+    ]
+    assert lines[at + 3].endswith("| not run |  |  |  |")
+    assert "|  | all three | not run |  |  |  |" in lines  # of the Transformer on A
+    assert max(line.count(" | ") for line in lines) == 5  # it fits on a page
+
+
+def test_the_verdicts_are_counted_for_each_kind_of_data(full: Path) -> None:
+    points = [line for line in chapter(page_of(full), "In short").splitlines() if line.startswith("- **")]
+    assert [point.split("**")[1] for point in points] == ["`released` with repeats", "`released`", "`paper`"]
+    assert "of 6 published OOD accuracies 1 reproduced (NDR on R) and 5 not run (" in points[0]
+    assert "1 lower (Bi-LSTM on A) and 5 not run (" in points[2]
+
+
+def test_repeats_have_their_rows_in_the_tables_of_a_and_r(full: Path) -> None:
+    text = chapter((full / "results.md").read_text(), "Models on A and R: OOD accuracy")
+    assert re.search(r"\| NDR on R, released, repeated sequences \| 25 \| .* \| 0\.75 ± 0\.27 \| yes \|", text)
 
 
 def test_nothing_at_all_gives_tables_and_a_page_too(tmp_path: Path) -> None:
@@ -146,6 +175,8 @@ def test_runs_of_the_miniature_are_compared_with_nothing(tmp_path: Path) -> None
     assert "Not compared: preset quick." in text
     assert "No run is of the paper's size and settings" in text
     assert "two CPU cores" in text
+    for page in ("page.md", "results.md"):
+        assert (tmp_path / page).read_text().splitlines()[2].startswith("> **This is a miniature**: ")
 
 
 def damage(name: str, content: str = "not what it was") -> Callable[[Path], object]:
@@ -242,5 +273,5 @@ def test_a_single_seed_has_a_mean_and_nothing_that_needs_two(tmp_path: Path) -> 
     write_results(tmp_path)
     write_page(tmp_path, tmp_path / "page.md")
     text = (tmp_path / "page.md").read_text()
-    assert "| 0.50; 0 of 1 | undecided with 1 seed; 24 of 25 seeds to come |" in text
+    assert "| 0.50 | 0 of 1 | undecided with 1 seed; 24 of 25 seeds to come |" in text
     assert "Too few seeds on these tables so far." in text

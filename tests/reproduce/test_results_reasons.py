@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -35,10 +36,14 @@ def test_a_statement_has_both_means_the_difference_and_the_successes(tmp_path: P
 @pytest.mark.parametrize(
     ("repeated", "said"),
     [
-        (PUBLISHED, "they explain it"),
-        ([0.55] * 25, "they move it to the other side"),
-        (HIGH[::-1], "they do not explain it"),
-        (scatter(0.9, 0.02, 25, 9), "they explain a part of it"),
+        (PUBLISHED, "shrinks from 0.22 to 0.00: they explain the difference. Verdict: *higher* without them, *repro"),
+        ([0.55] * 25, "shrinks from 0.22 (above it) to 0.20 (below it): they overshoot the published mean."),
+        ([0.7] * 13 + [0.5] * 12, "shrinks from 0.22 (above it) to 0.15 (below it): they overshoot the published"),
+        ([0.53] * 25, "stays 0.22, on the other side: they overshoot the published mean."),
+        ([0.5, 0.6, 0.7, 0.8], "they may explain the difference. Verdict: *higher* without them, *undecided* with"),
+        (HIGH[::-1], "stays 0.22: nothing shows that they explain the difference. Verdict: *higher* both ways."),
+        (scatter(0.9, 0.02, 25, 9), "shrinks from 0.22 to 0.16: they explain a part of the difference."),
+        ([1.0] * 25, "grows from 0.22 to 0.25: they make the difference larger."),
     ],
 )
 def test_repeated_sequences_explain_what_they_bring_nearer_to_the_published_mean(
@@ -57,7 +62,17 @@ def test_repeated_sequences_beside_a_reproduced_number_leave_nothing_to_explain(
     found = find(tmp_path)
     text = repeats_sentence(found, found.cells[NAME], found.cells[f"{NAME}-repeats"])
     assert text.startswith("They lower the accuracy: −0.")
-    assert "with them the verdict is *lower*, without them *reproduced*" in text
+    assert re.search(
+        r"grows from 0\.0\d to 0\.5\d\. Verdict: \*reproduced\* without them, \*lower\* with them\.$", text
+    )
+
+
+def test_what_matters_is_how_much_of_the_distance_is_left(tmp_path: Path) -> None:
+    make_piece(tmp_path, "lstm-A-released", scatter(0.17, 0.13, 25), iid=0.2)
+    make_piece(tmp_path, "lstm-A-released-repeats", [0.97, 0.98] * 12 + [0.975])
+    text = sentences(find(tmp_path), "lstm-A-released")
+    assert re.search(r"shrinks from 0\.\d\d \(below it\) to 0\.03 \(above it\): they explain most of the diff", text)
+    assert "Verdict: *lower* without them, *higher* with them." in text
 
 
 def test_one_seed_cannot_tell_what_repeats_do(tmp_path: Path) -> None:
@@ -71,10 +86,10 @@ def test_a_cell_that_did_not_learn_its_data_is_told_so(tmp_path: Path) -> None:
     make_piece(tmp_path, NAME, [0.1] * 25, iid=[0.3] * 20 + [1.0] * 5)
     text = sentences(find(tmp_path))
     assert (
-        "*Not learned?* Yes: IID accuracy is 0.44 ± 0.29, published 1.00 ± 0.01. Above 0.95 IID at the end: 5" in text
-    )
-    assert "*Stopped too early?* So it seems: 0 of 25 seeds learned their data in the last tenth" in text
-    assert "20 have not yet" in text
+        "*Has it learned its training data?* Not every seed: IID accuracy is 0.44 ± 0.29, published 1.00 ± 0.01."
+        " Above 0.95 IID at the end: 5 of 25 seeds"
+    ) in text
+    assert "*Stopped too early?* It cannot be told: no seed came to it in the last tenth of the steps, 20 hav" in text
 
 
 def test_a_seed_has_learned_from_the_step_on_from_which_it_stays_above() -> None:

@@ -175,7 +175,7 @@ def print_plan(cells: Sequence[Planned], out: Path, orders: Orders) -> None:
     """What there is, what is to do and what it costs."""
     from ctlpp.cli.tables import print_table, table
     from ctlpp.cli.watching import clock
-    from ctlpp.reproduce.cost import DEVICES, remaining
+    from ctlpp.reproduce.cost import DEVICES, START, remaining
     from ctlpp.reproduce.pieces import stand
 
     kind = _kind(orders.device)
@@ -192,10 +192,11 @@ def print_plan(cells: Sequence[Planned], out: Path, orders: Orders) -> None:
     failed = [piece for standing in standings for piece in standing.to_do if piece.failure]
     notes += [f"{piece.folder} failed: {piece.failure}; --retry takes it up again." for piece in failed]
     left = sum(len(one.cell.seeds) - len(one.finished) for one in standings)
+    whole = sum(costs) + (START[kind] if left else 0)
     print_table(
         rows,
         *notes,
-        f"{left:,} {'seed' if left == 1 else 'seeds'} to train: about {clock(sum(costs))} on {DEVICES[kind]}.",
+        f"{left:,} {'seed' if left == 1 else 'seeds'} to train: about {clock(whole)} on {DEVICES[kind]}.",
     )
 
 

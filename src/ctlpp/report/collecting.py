@@ -147,24 +147,24 @@ def read_seeds(result: dict[str, Any]) -> tuple[Seed, ...]:
 
 
 def _unfinished(folder: Path, name: str, config: dict[str, Any]) -> Record:
-    planned = whole(part(config.get("recipe")).get("steps"))
-    if not (folder / "metrics.parquet").is_file():
-        reason = "no evaluation yet" + (f", {planned:,} steps planned" if planned is not None else "")
-        return Record(folder, name, "unfinished", reason, config)
+    planned, path = whole(part(config.get("recipe")).get("steps")), folder / "metrics.parquet"
     try:
-        step, seeds = _last_evaluation(folder / "metrics.parquet")
+        step, seeds = _last_evaluation(path) if path.is_file() else (None, ())
     except DamagedError as error:
         return Record(folder, name, "damaged", str(error), config)
+    if step is None:
+        reason = "no evaluation yet" + (f", {planned:,} steps planned" if planned is not None else "")
+        return Record(folder, name, "unfinished", reason, config)
     reason = f"last evaluated at step {step:,}" + (f" of {planned:,}" if planned is not None else "")
     return Record(folder, name, "unfinished", reason, config, seeds, step)
 
 
-def _last_evaluation(path: Path) -> tuple[int, tuple[Seed, ...]]:
-    """The scores of the last step in a history."""
+def _last_evaluation(path: Path) -> tuple[int | None, tuple[Seed, ...]]:
+    """The last step in a history and its scores; a checkpoint may have been written before the first evaluation."""
     rows = read_columns(path, ["step", "seed", "split", "length", "accuracy"]).to_pylist()
     steps = [step for row in rows if (step := whole(row["step"])) is not None]
     if not steps:
-        raise DamagedError(f"{path.name} has no evaluations")
+        return None, ()
     entries: dict[int, dict[str, Any]] = {}
     for row in rows:
         number, length, split = whole(row["seed"]), whole(row["length"]), text(row["split"])

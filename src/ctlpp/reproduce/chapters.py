@@ -10,10 +10,11 @@ from ctlpp.report import published as paper
 from ctlpp.report.strangers import part, text
 from ctlpp.reproduce.checked import checks_table, settings_table
 from ctlpp.reproduce.found import Found, repeats, tables
+from ctlpp.reproduce.kinds import KINDS, main_cells
 from ctlpp.reproduce.places import Places
 from ctlpp.reproduce.reasons import reach_of, repeats_sentence
 from ctlpp.reproduce.remaining import failures, progress, summary_table
-from ctlpp.reproduce.sheet import cells_of, claims_table
+from ctlpp.reproduce.sheet import claims_table
 from ctlpp.reproduce.similar import Example
 from ctlpp.reproduce.tables import (
     balanced,
@@ -54,11 +55,11 @@ def repeated(found: Found, places: Places) -> list[str]:
     about = (
         "The authors' generator draws the same function sequences again and again, with other start symbols: of 88,728"
         " examples of six functions only 12,599 have different sequences. The option `--distinct-sequences` makes such"
-        " data; here is what becomes of the accuracies."
+        " data, the nearest to the authors' own; here is what becomes of the accuracies."
     )
     if not (pairs := repeats(found)):
         return [about, NOT_YET]
-    points = [f"- {name_of(one)}: {repeats_sentence(found, one, other)}" for _, one, other in pairs]
+    points = [f"- **{name_of(one)}.** {repeats_sentence(found, one, other)}" for _, one, other in pairs]
     caption = "OOD accuracy of every seed with distinct and with repeated sequences, and mean accuracies over time."
     figure = places.figure("repeats", "Distinct and repeated sequences", caption)
     return [about, "\n".join(points), figure, repeats_table(found)]
@@ -127,15 +128,15 @@ def inside(seen: Sequence[Example], places: Places) -> list[str]:
 
 def details(found: Found, places: Places) -> list[str]:
     """Curves, lengths, gaps."""
-    main = cells_of(found, "table1")
+    main = main_cells(found)
     if not main:
         return [NOT_YET]
     parts = [learning_table(main)]
-    for name in ("released", "paper"):
-        caption = f"Accuracy over time, protocol `{name}`, all seeds."
-        parts.append(places.figure(f"curves-{name}", f"Curves, protocol {name}", caption))
-        caption = f"Accuracy at the end by number of functions, protocol `{name}`, all seeds."
-        parts.append(places.figure(f"lengths-{name}", f"Lengths, protocol {name}", caption))
+    for kind in KINDS:
+        caption = f"Accuracy over time, {kind.title}, all seeds."
+        parts.append(places.figure(f"curves-{kind.name}", f"Curves, {kind.name}", caption))
+        caption = f"Accuracy at the end by number of functions, {kind.title}, all seeds."
+        parts.append(places.figure(f"lengths-{kind.name}", f"Lengths, {kind.name}", caption))
     gap = (
         "IID and OOD examples differ in their mix of lengths, so the plain gap between them mixes length with"
         " composition. At equal lengths it is the mean over the lengths that both have."
@@ -156,7 +157,7 @@ def checks(found: Found, places: Places) -> list[str]:
         "Before a difference is called a finding, the implementation is suspected. What the released code does is held"
         " against ours by these tests:"
     )
-    settings = settings_table(cells_of(found, "table1"))
+    settings = settings_table(main_cells(found))
     return [about, checks_table(root), *(["What the runs say of themselves:", settings] if settings else [])]
 
 

@@ -4,38 +4,58 @@ Example:
     >>> from ctlpp.reproduce.plan import plan
     >>> (cell,) = plan("table1", only=["ndr-R-released"])
     >>> round(seconds(cell, len(cell.seeds), "cuda") / 60)  # 25 seeds on an H200
-    20
+    17
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from ctlpp.reproduce.pieces import Standing
 from ctlpp.reproduce.plan import Planned
 
 DEVICES = {"cuda": "one NVIDIA H200", "cpu": "two CPU cores"}  # where this was measured
+START = {"cuda": 25.0, "cpu": 0.0}  # seconds, once: kernels are compiled
 
-# Milliseconds: of a step for each seed, and of a step however few seeds it has.
-_FULL = {
-    "cuda": {"lstm": (0.060, 0.5), "transformer": (0.31, 1.0), "ndr": (0.59, 2.0)},
-    "cpu": {"lstm": (80.0, 0.0), "transformer": (400.0, 0.0), "ndr": (700.0, 0.0)},
+# Milliseconds of a step for each seed, by the number of seeds that are trained together.
+_FULL: dict[str, dict[str, Mapping[int, float]]] = {
+    "cuda": {
+        "lstm": {1: 0.322, 2: 0.185, 5: 0.094, 10: 0.067, 25: 0.0527, 50: 0.0466, 100: 0.0428},
+        "transformer": {1: 1.455, 2: 0.785, 5: 0.406, 10: 0.282, 25: 0.234, 50: 0.219, 100: 0.194},
+        "ndr": {1: 2.05, 2: 1.05, 5: 0.658, 10: 0.567, 25: 0.501, 50: 0.471, 100: 0.452},
+    },
+    "cpu": {"lstm": {1: 80.0}, "transformer": {1: 400.0}, "ndr": {1: 700.0}},
 }
-_QUICK = {
-    "cuda": {"lstm": (0.01, 0.5), "transformer": (0.02, 1.0), "ndr": (0.02, 2.0)},
-    "cpu": {"lstm": (1.0, 4.0), "transformer": (9.0, 18.0), "ndr": (10.0, 18.0)},
+_QUICK: dict[str, dict[str, Mapping[int, float]]] = {
+    "cuda": {"lstm": {1: 0.5, 50: 0.01}, "transformer": {1: 1.0, 50: 0.02}, "ndr": {1: 2.0, 100: 0.02}},
+    "cpu": {"lstm": {1: 4.0, 4: 1.0}, "transformer": {1: 18.0, 2: 9.0}, "ndr": {1: 20.0, 2: 12.0}},
 }
-_BATCH = {("lstm", "S"): 0.25}  # a quarter of the batch, in the preset `released`
-_AROUND = {"cuda": 30.0, "cpu": 3.0}  # seconds a piece: beginning, evaluations, analysis
+_BATCH = {("lstm", "S"): 4}  # in the preset `released` a step is that of so many times fewer seeds; not measured
+_AROUND = {"cuda": 10.0, "cpu": 3.0}  # seconds a piece: beginning, evaluations, analysis
 
 
 def seconds(cell: Planned, seeds: int, device: str = "cuda", steps: int | None = None) -> float:
     """Training so many seeds of a cell in one piece on a `cuda` or `cpu` device, with all that belongs to it."""
     if not seeds:
         return 0.0
-    each, least = (_QUICK if cell.preset == "quick" else _FULL)[device][cell.model]
-    if cell.preset == "released":
-        each *= _BATCH.get((cell.model, cell.variant), 1.0)
+    each = (_QUICK if cell.preset == "quick" else _FULL)[device][cell.model]
+    smaller = _BATCH.get((cell.model, cell.variant), 1) if cell.preset == "released" else 1
     steps = cell.steps if steps is None else steps
-    return steps * max(each * seeds, least) / 1000 + _AROUND[device]
+    return steps * step_time(each, seeds / smaller) / 1000 + _AROUND[device]
+
+
+def step_time(each: Mapping[int, float], seeds: float) -> float:
+    """Milliseconds of a step, from what was measured: straight lines between crowds, and in proportion beyond.
+
+    >>> step_time({1: 2.0, 10: 0.5}, 10), step_time({1: 2.0, 10: 0.5}, 4), step_time({1: 2.0, 10: 0.5}, 20)
+    (5.0, 3.0, 10.0)
+    """
+    import numpy as np
+
+    most = max(each)
+    if seeds > most:
+        return each[most] * seeds
+    return float(np.interp(seeds, list(each), [crowd * time for crowd, time in each.items()]))
 
 
 def remaining(standing: Standing, device: str = "cuda") -> float:

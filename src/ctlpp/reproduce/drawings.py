@@ -16,21 +16,21 @@ from ctlpp.figures.similarity import draw_side_by_side, draw_symbols
 from ctlpp.figures.staged import Cell as Staged
 from ctlpp.figures.staged import draw_staged
 from ctlpp.figures.style import render, style
-from ctlpp.figures.table1 import Entry, draw_table1
 from ctlpp.report.comparing import SPLITS
 from ctlpp.reproduce.cells import Cell
 from ctlpp.reproduce.found import Found, repeats, tables
+from ctlpp.reproduce.kinds import KINDS, run
 from ctlpp.reproduce.learning import history_of
+from ctlpp.reproduce.overview import Entry, draw_overview
 from ctlpp.reproduce.similar import Example
 from ctlpp.reproduce.wording import title
 
 FORMATS = ("png", "pdf")  # for the page, and for print
 DOTS = 200  # an inch, of a PNG
 SIMILAR = ("success-R", "failure-R", "failure-A")
-PROTOCOLS = ("released", "paper")
 NAMES = (
     "table1",
-    *(f"{what}-{protocol}" for what in ("curves", "lengths") for protocol in PROTOCOLS),
+    *(f"{what}-{kind.name}" for what in ("curves", "lengths") for kind in KINDS),
     *("staged", "repeats", "tables", "similarity"),
     *(f"similarity-{name}" for name in SIMILAR),
 )  # all that may be drawn
@@ -50,15 +50,14 @@ def draw_all(found: Found, seen: Sequence[Example]) -> Iterator[tuple[str, bytes
 
 def drawings(found: Found, seen: Sequence[Example]) -> Iterator[Drawing]:
     """The figures by name, each with the call that draws it."""
-    asked = [(planned, cell) for planned in found.asked("table1") if (cell := found.done(planned))]
-    if asked:
-        yield "table1", partial(draw_table1, [_entry(found, cell) for _, cell in asked])
-    for protocol in PROTOCOLS:
-        own = {(cell.model, cell.variant): cell for planned, cell in asked if planned.protocol == protocol}
+    by_kind = {kind.name: run(found, kind) for kind in KINDS}
+    if entries := [_entry(found, cell, kind) for kind, own in by_kind.items() for cell in own.values()]:
+        yield "table1", partial(draw_overview, entries)
+    for kind, own in by_kind.items():
         curves = {key: history for key, cell in own.items() if (history := history_of(cell))}
         if curves:
-            yield f"curves-{protocol}", partial(draw_learning, curves)
-            yield f"lengths-{protocol}", partial(draw_by_length, curves)
+            yield f"curves-{kind}", partial(draw_learning, curves)
+            yield f"lengths-{kind}", partial(draw_by_length, curves)
     staged = [cell for planned in found.asked("staged") if (cell := found.done(planned)) and cell.grid]
     if staged:
         yield "staged", partial(draw_staged, [_staged(cell) for cell in staged])
@@ -84,9 +83,9 @@ def _title(cell: Cell) -> str:
     return f"{title(cell.model)} on {cell.variant}"
 
 
-def _entry(found: Found, cell: Cell) -> Entry:
+def _entry(found: Found, cell: Cell, kind: str) -> Entry:
     known = {split: getattr(cell.published, split) for split in SPLITS} if cell.published else None
-    return Entry(cell.model, cell.variant, cell.protocol, {split: dots(found, cell, split) for split in SPLITS}, known)
+    return Entry(cell.model, cell.variant, kind, {split: dots(found, cell, split) for split in SPLITS}, known)
 
 
 def _staged(cell: Cell) -> Staged:

@@ -70,7 +70,7 @@ def repeats(found: Found) -> list[tuple[Planned, Cell, Cell]]:
     """Cells with repeated sequences, each with its plain counterpart, where both have run: planned, plain, repeated."""
     pairs = []
     for planned in found.asked("repeats"):
-        if "distinct_sequences" in dict(planned.data):
+        if planned.repeated:
             one, other = found.done(plain(planned)), found.done(planned)
             if one and other:
                 pairs.append((planned, one, other))

@@ -9,19 +9,15 @@ from ctlpp.report import published as paper
 from ctlpp.reproduce import chapters
 from ctlpp.reproduce.cells import Cell
 from ctlpp.reproduce.found import Found
+from ctlpp.reproduce.kinds import KINDS, Kind, asked, main_cells, nearest, run
 from ctlpp.reproduce.places import Places
-from ctlpp.reproduce.reasons import differs, reasons, statement
-from ctlpp.reproduce.remaining import progress
-from ctlpp.reproduce.sheet import cells_of
+from ctlpp.reproduce.reasons import ALIKE_SETTINGS, differs, reasons, statement
+from ctlpp.reproduce.remaining import miniature, progress
 from ctlpp.reproduce.similar import Example
 from ctlpp.reproduce.tables import excluded_table, legend, name_of
 from ctlpp.reproduce.verdicts import HIGHER, LOWER, REPRODUCED, UNDECIDED
-from ctlpp.reproduce.wording import listed, mean_of, published, share, table, title, verdict
+from ctlpp.reproduce.wording import NONE, listed, mean_of, published, share, table, title, verdict
 
-PROTOCOLS = {
-    "released": "what the code behind the published numbers does",
-    "paper": "what the paper's text says",
-}
 NOT_COMPARED, NOT_RUN = "not compared", "not run"
 NOT_COMPARABLE = "No run is of the paper's size and settings, so that none is compared with a published number."
 
@@ -44,7 +40,7 @@ def make_page(found: Found, seen: Sequence[Example], page: Path) -> str:
         "Do it yourself": chapters.yourself,
         "The runs": lambda: chapters.runs(found, places),
     }
-    parts = ["# Does it reproduce?", _top(found, places)]
+    parts = ["# Does it reproduce?", *([f"> {notice}"] if (notice := miniature(found)) else []), _top(found, places)]
     for name, make in sections.items():
         parts += [f"## {name}", *(text for text in make() if text)]
     return "\n\n".join(parts) + "\n"
@@ -58,74 +54,82 @@ def _top(found: Found, places: Places) -> str:
 
 
 def short(found: Found, places: Places) -> list[str]:
-    """Counts of verdicts, the table, the figure."""
-    points = [f"- {tally(found, protocol)}" for protocol in PROTOCOLS]
+    """What comes nearest, counts of verdicts, the table, the figure."""
+    points = [f"- {tally(found, kind)}" for kind in KINDS]
     caption = (
         "Every dot is a seed; squares are means with their 95 % bootstrap intervals; diamonds are the published means"
         " with the intervals that their standard deviations allow. The dotted line is at 0.95."
     )
-    return ["\n".join(points), main_table(found), places.figure("table1", "Accuracies of all seeds", caption)]
+    figure = places.figure("table1", "Accuracies of all seeds", caption)
+    return [nearest(found), "\n".join(points), main_table(found), figure]
 
 
-def tally(found: Found, protocol: str) -> str:
-    """How many published OOD accuracies hold under a protocol, and which."""
+def tally(found: Found, kind: Kind) -> str:
+    """How many published OOD accuracies hold on a kind of data, and which."""
     words = (REPRODUCED, HIGHER, LOWER, UNDECIDED, NOT_COMPARED, NOT_RUN)
     by_word: dict[str, list[str]] = {word: [] for word in words}
-    for planned in found.asked("table1"):
-        if planned.protocol == protocol:
-            cell = found.done(planned)
-            judged = found.row(cell, "ood").verdict if cell else None
-            word = NOT_RUN if not cell else judged.word if judged else NOT_COMPARED
-            by_word[word].append(f"{title(planned.model)} on {planned.variant}")
-    counts = [f"{len(cells)} {word} ({listed(cells)})" for word, cells in by_word.items() if cells]
+    for planned in asked(found, kind):
+        cell = found.done(planned)
+        judged = found.row(cell, "ood").verdict if cell else None
+        word = NOT_RUN if not cell else judged.word if judged else NOT_COMPARED
+        by_word[word].append(f"{title(planned.model)} on {planned.variant}")
     total = sum(map(len, by_word.values()))
-    about = f"**Protocol `{protocol}`** ({PROTOCOLS[protocol]})"
-    return f"{about}: of {total} published OOD accuracies {listed(counts)}." if total else f"{about}: not planned."
+    about = f"**{kind.title}** ({kind.about})"
+    if len(by_word[NOT_RUN]) == total:
+        return f"{about}: {'nothing has run yet' if total else 'not planned'}."
+    counts = [f"{len(cells)} {word} ({listed(cells)})" for word, cells in by_word.items() if cells]
+    return f"{about}: of {total} published OOD accuracies {listed(counts)}."
 
 
 def main_table(found: Found) -> str:
-    """Published and ours, both protocols side by side."""
-    cells = {(cell.model, cell.variant, cell.protocol): cell for cell in cells_of(found, "table1")}
+    """Published and ours: one row for each model, variant and kind of data."""
+    cells = {kind: run(found, kind) for kind in KINDS}
     rows = []
-    for (model, variant), known in paper.PUBLISHED.items():
-        solved = "" if known.solved is None else f"; {share(known.solved, paper.SEEDS)}"
-        row = [f"{title(model)} on {variant}", published(known.iid), published(known.ood) + solved]
-        for protocol in PROTOCOLS:
-            row += _ours(found, cells.get((model, variant, protocol)))
-        rows.append(row)
-    head = ["", "published IID", "published OOD"]
-    for protocol in PROTOCOLS:
-        head += [f"`{protocol}` IID", f"`{protocol}` OOD", "verdict on OOD"]
-    notes = [f"Mean ± standard deviation over seeds; then how many are above {paper.SOLVED} OOD."]
-    notes += dict.fromkeys(f"Not compared: {', '.join(cell.mismatches)}." for cell in cells.values() if cell.mismatches)
+    for place, known in paper.PUBLISHED.items():
+        solved = NONE if known.solved is None else share(known.solved, paper.SEEDS)
+        name = f"**{title(place[0])} on {place[1]}**"
+        rows.append([name, "published", published(known.iid), published(known.ood), solved, ""])
+        if any(place in own for own in cells.values()):
+            rows += [["", kind.title, *_ours(found, own.get(place))] for kind, own in cells.items()]
+        else:
+            rows.append(["", "all three", NOT_RUN, "", "", ""])
+    head = ["", "data", "IID", "OOD", f"above {paper.SOLVED}", "verdict on OOD"]
+    notes = [f"Mean ± standard deviation over seeds, and how many seeds are above {paper.SOLVED} OOD."]
+    notes += [f"Not compared: {why}." for why in not_compared(found)]
     return table(head, rows) + "\n\n" + " ".join(notes)
 
 
 def _ours(found: Found, cell: Cell | None) -> list[str]:
     if cell is None:
-        return [NOT_RUN, NOT_RUN, ""]
+        return [NOT_RUN, "", "", ""]
     iid, ood = found.row(cell, "iid"), found.row(cell, "ood")
-    solved = share(ood.summary.solved, ood.summary.seeds)
     words = verdict(ood.verdict, ood.summary.seeds) if ood.verdict else NOT_COMPARED
     planned = next(one for one in found.plan if one.name == cell.name)
     if left := len(found.missing(planned)):
         words += f"; {left} of {len(planned.seeds)} seeds to come"
-    return [mean_of(iid.summary), f"{mean_of(ood.summary)}; {solved}", words]
+    return [mean_of(iid.summary), mean_of(ood.summary), share(ood.summary.solved, ood.summary.seeds), words]
+
+
+def not_compared(found: Found) -> list[str]:
+    """Why no published number applies to some cells, each reason once."""
+    return list(dict.fromkeys(", ".join(cell.mismatches) for cell in main_cells(found) if cell.mismatches))
 
 
 def differences(found: Found) -> list[str]:
     """A paragraph for each cell that is higher or lower, and a list of those that are undecided."""
-    run = cells_of(found, "table1")
-    cells = [cell for cell in run if found.row(cell, "ood").verdict]
+    every = main_cells(found)
+    cells = [cell for cell in every if found.row(cell, "ood").verdict]
     if not cells:
-        return [NOT_COMPARABLE if run else chapters.NOT_YET]
+        return [NOT_COMPARABLE if every else chapters.NOT_YET]
     parts = []
     for cell in cells:
         row = found.row(cell, "ood")
         if differs(row) and row.verdict:
             points = "\n".join(f"- {sentence}" for sentence in reasons(found, cell))
             parts += [f"**{name_of(cell)}: {row.verdict.word}.** {statement(row)}", points]
-    if not parts:
+    if parts:
+        parts.insert(0, ALIKE_SETTINGS)
+    else:
         parts = ["No OOD accuracy that has run differs from the published one by more than chance explains."]
     alone = [cell for cell in cells if not differs(found.row(cell, "ood"))]
     off = [row for cell in alone if differs(row := found.row(cell, "iid"))]

@@ -105,7 +105,7 @@ def _read_piece(folder: Path, seeds: tuple[int, ...], cell: Planned) -> Piece:
     record = read_record(folder, folder.name)
     if record.state == "version":
         raise ValueError(f"{folder} was {record.reason}: choose another folder with --out")
-    if record.state in ("damaged", "foreign") and (ended or not record.config):  # else its checkpoint has what is lost
+    if record.state in ("damaged", "foreign") and (ended or not record.config):  # else its history: training goes on
         raise ValueError(f"{folder} is damaged ({record.reason}): remove that folder, and its seeds are trained again")
     check_settings(folder, record.config, cell)
     if record.config["seeds"] != list(seeds):

@@ -51,12 +51,17 @@ class Planned:
         return {"protocol": self.protocol, **dict(self.data)}
 
     @property
+    def repeated(self) -> bool:
+        """Whether function sequences repeat in its data, as in the authors'."""
+        return "distinct_sequences" in dict(self.data)
+
+    @property
     def name(self) -> str:
         """Its folder: `ndr-R-released`, `ndr-S-released-o16-s6`, `ndr-R-released-seed3`, `lstm-A-released-repeats`."""
         given = dict(self.data)
         parts = [self.model, self.variant, self.protocol]
         parts += [f"{mark}{given[key]}" for key, mark in _MARKS.items() if key in given]
-        parts += ["repeats"] if "distinct_sequences" in given else []
+        parts += ["repeats"] if self.repeated else []
         parts += {"released": [], "paper": ["paper-preset"]}.get(self.preset, [self.preset])
         return "-".join(parts)
 
@@ -69,7 +74,7 @@ class Planned:
             f"{given[key]} {key.replace('_', ' ')}" for key in ("shared_functions", "shared_symbols") if key in given
         ]
         parts += [f"data seed {given['seed']}"] if "seed" in given else []
-        parts += ["repeated sequences"] if "distinct_sequences" in given else []
+        parts += ["repeated sequences"] if self.repeated else []
         parts += [f"preset {self.preset}"] if self.preset != "released" else []
         return ", ".join(parts)
 
@@ -91,7 +96,11 @@ class Size:
     sequences: Limit  # distinct ones of a length in `repeats`
     data: Options = ()  # of A and R
     staged: Options = ()  # of S
-    steps: Mapping[str, int] = field(default_factory=dict)  # by model, where they are not the preset's
+    steps: Mapping[str, int] = field(default_factory=dict)  # by model or MODEL/VARIANT, if not those of the preset
+
+    def steps_of(self, model: str, variant: str) -> int | None:
+        """Those that are not the preset's."""
+        return self.steps.get(f"{model}/{variant}", self.steps.get(model))
 
 
 FULL = Size(
@@ -104,19 +113,20 @@ FULL = Size(
     tables=5,
     sequences=RELEASED,
 )
-_SMALL = {"symbols": 4, "functions": 8, "max_length": 4, "train": 2_200, "iid": 200, "ood": 400, "fill": 0.9}
-QUICK = Size(
+_SMALL = {"symbols": 3, "functions": 6, "max_length": 5, "train": 1_500, "iid": 200, "ood": 400, "fill": 0.9}
+_SMALL_S = _SMALL | {"symbols": 4, "functions": 16, "max_length": 4, "train": 2_200, "ood": 200}
+QUICK = Size(  # on A and R the smallest data we found that an NDR learns in so few steps, whatever the protocol
     preset="quick",
-    seeds=3,
-    transformers=3,
+    seeds=2,
+    transformers=2,
     few=2,
     shared_functions=(4, 8),  # corners
     shared_symbols=(2, 3),
-    tables=3,
-    sequences="n/4",
+    tables=2,
+    sequences="n/3",
     data=tuple(_SMALL.items()),
-    staged=tuple((_SMALL | {"functions": 16, "ood": 200}).items()),
-    steps={"ndr": 600, "transformer": 200, "lstm": 800},
+    staged=tuple(_SMALL_S.items()),
+    steps={"ndr": 1_000, "ndr/S": 200, "transformer": 200, "transformer/S": 100, "lstm": 600},
 )
 SIZES: dict[str, Size] = {"full": FULL, "quick": QUICK}
 
@@ -131,6 +141,9 @@ def plan(
     preset: str | None = None,
 ) -> list[Planned]:
     """The cells of an experiment, or of all, in the order in which they are to be run.
+
+    First A and R, model by model (Bi-LSTM, NDR, Transformer): the released protocol, the same with repeated sequences,
+    which is nearest to the authors' data, then the protocol `paper`. Then the grid of S, then other function tables.
 
     seeds: those of every cell, in place of the planned ones. only: cells of these `MODEL/VARIANT`, or of these names.
     protocol: in place of the planned ones (both for table1, else `released`). preset: hyper-parameters, likewise.
@@ -162,7 +175,7 @@ def _every(size: Size, protocol: str | None, preset: str | None) -> Iterator[Pla
             variant=variant,
             protocol=protocol,
             seeds=tuple(range(seeds)),
-            steps=(not preset and size.steps.get(model)) or recipe_for(model, chosen, variant).steps,
+            steps=(not preset and size.steps_of(model, variant)) or recipe_for(model, chosen, variant).steps,
             preset=chosen,
             data=(*small, *data.items()),
         )
@@ -171,6 +184,9 @@ def _every(size: Size, protocol: str | None, preset: str | None) -> Iterator[Pla
         for used in both:
             for variant in ("A", "R"):
                 yield cell("table1", model, variant, used, seeds)
+            for variant in ("A", "R") if used in ours else ():
+                yield cell("repeats", model, variant, used, seeds)  # beside which the next is seen
+                yield cell("repeats", model, variant, used, seeds, distinct_sequences=size.sequences)
     for model in ("ndr", "lstm", "transformer"):
         for functions in size.shared_functions:
             for symbols in size.shared_symbols:
@@ -180,9 +196,6 @@ def _every(size: Size, protocol: str | None, preset: str | None) -> Iterator[Pla
     for used in ours:
         for variant in ("R", "A"):
             yield cell("similarity", "ndr", variant, used, size.seeds)
-        for model, variant in (("ndr", "R"), ("ndr", "A"), ("lstm", "R"), ("lstm", "A")):
-            yield cell("repeats", model, variant, used, size.seeds)
-            yield cell("repeats", model, variant, used, size.seeds, distinct_sequences=size.sequences)
         for model, variant in (("ndr", "R"), ("lstm", "A")):
             yield cell("tables", model, variant, used, size.few)  # function table 0 is that of table1
             for table in range(1, size.tables):

@@ -16,11 +16,16 @@ from ctlpp.reproduce.learning import history_of, learning_of
 from ctlpp.reproduce.rows import Row
 from ctlpp.reproduce.tables import balanced
 from ctlpp.reproduce.variance import Components, components
-from ctlpp.reproduce.verdicts import HIGHER, LOWER, REPRODUCED
+from ctlpp.reproduce.verdicts import HIGHER, LOWER, REPRODUCED, UNDECIDED, Verdict
 from ctlpp.reproduce.wording import between, count, mean_of, number, published, share, signed
 
 STILL = 0.01  # of accuracy: a mean that moved less than this over the last tenth of the training is settled
 ALIKE = 0.01  # of accuracy: learned as well as in the paper
+MOST = 0.25  # of a difference: if no more is left, most of it is explained
+ALIKE_SETTINGS = (
+    "Other settings are no reason that we know of: models and training are compared, value by value, with what the"
+    " released code does ([what was checked](#what-was-checked))."
+)
 
 
 def differs(row: Row) -> bool:
@@ -45,18 +50,8 @@ def statement(row: Row) -> str:
 def reasons(found: Found, cell: Cell) -> list[str]:
     """What may and what may not explain that the OOD accuracy of a cell is not the published one."""
     row = found.row(cell, "ood")
-    makers = (_settings, _learned, _settled, _repeated, _tables, _protocol)
+    makers = (_learned, _settled, _repeated, _tables, _protocol)
     return [sentence for make in makers for sentence in make(found, cell, row)]
-
-
-def _settings(found: Found, cell: Cell, row: Row) -> Iterator[str]:
-    known, ours = paper.PARAMETERS.get(cell.model), cell.config.get("parameters")
-    same = f", and its {known:,} trained parameters are theirs" if known == ours and known else ""
-    if cell.preset == "released":
-        yield (
-            "*Other settings?* None that we know of: model and training are compared, value by value, with what the"
-            f" released code does{same} ([what was checked](#what-was-checked))."
-        )
 
 
 def _learned(found: Found, cell: Cell, row: Row) -> Iterator[str]:
@@ -65,15 +60,16 @@ def _learned(found: Found, cell: Cell, row: Row) -> Iterator[str]:
         return
     known = f"IID accuracy is {mean_of(iid.summary)}"
     if has_learned(iid):
-        yield f"*Not learned?* No: {known}, as published."
-        return
-    text = f"*Not learned?* Yes: {known}, published {published(iid.published)}."
-    if one and one.learned:
-        text += f" Above {paper.SOLVED} IID at the end: {share(len(one.learned), one.seeds)} seeds,"
-        text += f" the first from step {one.learned[0]:,} of {one.steps:,} on."
-    elif one:
-        text += f" No seed is above {paper.SOLVED} IID at the end."
-    yield text
+        yield f"*Has it learned its training data?* Yes: {known}, as published."
+    elif one and one.learned:
+        yield (
+            f"*Has it learned its training data?* Not every seed: {known}, published {published(iid.published)}."
+            f" Above {paper.SOLVED} IID at the end: {share(len(one.learned), one.seeds)} seeds, the first from step"
+            f" {one.learned[0]:,} of {one.steps:,} on."
+        )
+    else:
+        none = f" No seed is above {paper.SOLVED} IID at the end." if one else ""
+        yield f"*Has it learned its training data?* No: {known}, published {published(iid.published)}.{none}"
 
 
 def has_learned(iid: Row) -> bool:
@@ -87,14 +83,19 @@ def _settled(found: Found, cell: Cell, row: Row) -> Iterator[str]:
         return
     moved = f"over the last tenth of the steps the mean moved by {signed(one.moved, 3)}"
     if not one.learned:
-        yield "*Stopped too early?* It cannot be told: no seed has learned its data yet."
+        answer = "It cannot be told: no seed has learned its data yet."
     elif not has_learned(found.row(cell, "iid")):
-        late = f"{one.late} of {count(one.seeds, 'seed')} learned their data in the last tenth of the steps"
-        yield f"*Stopped too early?* So it seems: {late}, {one.seeds - len(one.learned)} have not yet; {moved}."
+        late = f"{one.late} of {count(one.seeds, 'seed')}" if one.late else "no seed"
+        answer = "So it seems" if one.late else "It cannot be told"
+        answer += f": {late} came to it in the last tenth of the steps, {one.seeds - len(one.learned)} have not yet;"
+        answer += f" {moved}."
     elif abs(one.moved) < STILL:
-        yield f"*Stopped too early?* No: {moved}."
+        answer = f"No: {moved}."
+    elif row.verdict and one.moved * (row.verdict.difference or 0) > 0:
+        answer = f"No: {moved}, away from the published one."
     else:
-        yield f"*Stopped too early?* Perhaps: {moved}."
+        answer = f"Perhaps: {moved}, toward the published one."
+    yield f"*Stopped too early?* {answer}"
 
 
 def _repeated(found: Found, cell: Cell, row: Row) -> Iterator[str]:
@@ -104,42 +105,57 @@ def _repeated(found: Found, cell: Cell, row: Row) -> Iterator[str]:
 
 
 def repeats_sentence(found: Found, one: Cell, other: Cell) -> str:
-    """How repeated sequences move the OOD accuracy of a cell."""
+    """How repeated sequences move the OOD accuracy of a cell, and whether toward the published one."""
     plain, again = found.row(one, "ood"), found.row(other, "ood")
     if not (moved := change(plain, again)):
         return "Too few seeds to tell."
     by = f"{signed(moved[0])} ({between(moved[1], sign=True)})"
-    if moved[1][0] <= 0 <= moved[1][1]:
-        text = f"They make no difference that so many seeds can show: {by}."
-    else:
+    certain = not moved[1][0] <= 0 <= moved[1][1]
+    if certain:
         text = f"They {'raise' if moved[0] > 0 else 'lower'} the accuracy: {by}."
-    if (
-        plain.verdict
-        and again.verdict
-        and plain.verdict.difference is not None
-        and again.verdict.difference is not None
-    ):
-        text += f" The difference from the published mean is {signed(again.verdict.difference)} with them"
-        text += f" and {signed(plain.verdict.difference)} without: "
-        text += _explains(plain, again, moved[1]) + "."
-    return text
+    else:
+        text = f"They make no difference that so many seeds can show: {by}."
+    return f"{text} {_toward(plain, again, certain)}" if plain.verdict and again.verdict else text
 
 
-def _explains(plain: Row, again: Row, interval: Interval) -> str:
-    assert plain.verdict is not None
-    assert again.verdict is not None
+def _toward(plain: Row, again: Row, certain: bool) -> str:
+    """What repeated sequences make of the distance to the published mean, and of the verdict."""
     before, after = plain.verdict, again.verdict
-    certain = not interval[0] <= 0 <= interval[1]
-    nearer = abs(after.difference or 0) < abs(before.difference or 0)
-    if differs(plain) and certain and after.word == REPRODUCED:
-        return "they explain it"
-    if differs(plain) and certain and (after.difference or 0) * (before.difference or 0) < 0:
-        return "they move it to the other side"
-    if differs(plain) and certain and nearer:
-        return "they explain a part of it"
-    if differs(plain):
-        return "they do not explain it"
-    return f"with them the verdict is *{after.word}*, without them *{before.word}*"
+    assert before is not None
+    assert after is not None
+    text = f"The distance to the published mean {_distance(before.difference or 0, after.difference or 0)}"
+    text += f": {_explained(before, after, certain)}." if differs(plain) else "."
+    if before.word == after.word:
+        return f"{text} Verdict: *{after.word}* both ways."
+    return f"{text} Verdict: *{before.word}* without them, *{after.word}* with them."
+
+
+def _distance(before: float, after: float) -> str:
+    """From the first difference to the second; the sides are told if they are not the same."""
+    far, near = number(abs(before)), number(abs(after))
+    crossed = before * after < 0 and number(0) not in (far, near)
+    if far == near:
+        return f"stays {near}" + (", on the other side" if crossed else "")
+    if crossed:
+        sides = {True: "below it", False: "above it"}
+        far, near = f"{far} ({sides[before < 0]})", f"{near} ({sides[after < 0]})"
+    return f"{'shrinks' if abs(after) < abs(before) else 'grows'} from {far} to {near}"
+
+
+def _explained(before: Verdict, after: Verdict, certain: bool) -> str:
+    """What repeated sequences make of a difference."""
+    far, near = abs(before.difference or 0), abs(after.difference or 0)
+    if not certain:
+        return "nothing shows that they explain the difference"
+    if after.word == REPRODUCED:
+        return "they explain the difference"
+    if near <= MOST * far:
+        return "they explain most of the difference"
+    if after.word == UNDECIDED:
+        return "they may explain the difference"
+    if (before.difference or 0) * (after.difference or 0) < 0:
+        return "they overshoot the published mean"
+    return f"they {'explain a part of the difference' if near < far else 'make the difference larger'}"
 
 
 def change(before: Row, after: Row) -> tuple[float, Interval] | None:
@@ -153,17 +169,23 @@ def _tables(found: Found, cell: Cell, row: Row) -> Iterator[str]:
         groups = balanced(cells)
         if (
             groups
-            and any(one.name == cell.name for one in cells)
+            and any(_same_place(one, cell) for one in cells)
             and row.verdict
             and row.verdict.difference is not None
         ):
             reach, gap = reach_of(components(groups)), abs(row.verdict.difference)
             within = "within" if gap <= reach else "beyond"
+            with_distinct = ", with distinct sequences" if cell.sequences else ""
             yield (
                 f"*Another function table?* Theirs is not known. Two tables with 25 seeds each differ by up to"
-                f" {number(reach)} in 95 % of cases ([see there](#how-much-the-function-table-matters));"
+                f" {number(reach)} in 95 % of cases{with_distinct} ([see there](#how-much-the-function-table-matters));"
                 f" {number(gap)} is {within} that."
             )
+
+
+def _same_place(one: Cell, other: Cell) -> bool:
+    """Whether two cells differ in function table or in repeated sequences only."""
+    return (one.model, one.variant, one.protocol) == (other.model, other.variant, other.protocol)
 
 
 def reach_of(found: Components) -> float:
@@ -175,6 +197,8 @@ def _protocol(found: Found, cell: Cell, row: Row) -> Iterator[str]:
     for planned in found.asked("table1"):
         other = found.done(planned)
         if not other or (other.model, other.variant) != (cell.model, cell.variant) or other.protocol == cell.protocol:
+            continue
+        if cell.sequences:  # another protocol without them would be two changes at a time
             continue
         theirs = found.row(other, "ood")
         moved = change(row, theirs)

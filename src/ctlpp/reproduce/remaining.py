@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ctlpp.reproduce.cells import RUNS
-from ctlpp.reproduce.cost import DEVICES, seconds
+from ctlpp.reproduce.cost import DEVICES, START, seconds
 from ctlpp.reproduce.failures import read_failure
 from ctlpp.reproduce.found import Found
 from ctlpp.reproduce.plan import Planned
@@ -30,13 +30,24 @@ def cost(found: Found, planned: Iterable[Planned]) -> float:
     return sum(seconds(one, len(found.missing(one)), device_of(found)) for one in planned)
 
 
+def miniature(found: Found) -> str:
+    """Says so if it is one."""
+    if device_of(found) != "cpu":
+        return ""
+    return (
+        "**This is a miniature**: small models on small data for a few steps. It shows how everything works; about the"
+        " published numbers, which are of the full size, it says nothing."
+    )
+
+
 def progress(found: Found) -> str:
     """In a sentence."""
     planned = sum(len(one.seeds) for one in found.plan)
     left = sum(len(found.missing(one)) for one in found.plan)
     if not left:
         return f"All {planned:,} planned seeds have run."
-    takes = f"takes about {duration(cost(found, found.plan))} on {DEVICES[device_of(found)]}"
+    device = device_of(found)
+    takes = f"takes about {duration(START[device] + cost(found, found.plan))} on {DEVICES[device]}"
     if left == planned:
         return f"Nothing has run yet: the whole plan, {count(planned, 'seed')}, {takes}."
     return f"{planned - left:,} of {planned:,} planned seeds have run; the rest {takes}."

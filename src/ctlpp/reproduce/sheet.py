@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ctlpp.reproduce.cells import Cell
 from ctlpp.reproduce.claims import claims
 from ctlpp.reproduce.found import Found
-from ctlpp.reproduce.remaining import done_table, failures, progress
+from ctlpp.reproduce.kinds import main_cells
+from ctlpp.reproduce.remaining import done_table, failures, miniature, progress
 from ctlpp.reproduce.tables import (
     excluded_table,
     gaps_table,
@@ -25,7 +25,7 @@ NOTHING = "Nothing has run yet."
 
 def sheet(found: Found) -> str:
     """The text of `results.md`."""
-    main = cells_of(found, "table1")
+    main = main_cells(found)
     other = [cell for cell in found.cells.values() if cell.seeds and cell not in main]
     sections = {
         "Models on A and R: OOD accuracy": statistics_table(found, main, "ood"),
@@ -44,14 +44,10 @@ def sheet(found: Found) -> str:
         "Failed": "\n".join(f"- `{name}`: {reason}" for name, reason in failures(found).items()),
         "Runs": runs_table(found),
     }
-    parts = ["# Results", f"{progress(found)} Written by `ctlpp reproduce` from `runs/`, not by hand.", legend()]
+    parts = ["# Results", *([f"> {notice}"] if (notice := miniature(found)) else [])]
+    parts += [f"{progress(found)} Written by `ctlpp reproduce` from `runs/`, not by hand.", legend()]
     parts += [f"## {name}\n{text}" for name, text in sections.items() if text]
     return "\n\n".join(parts) + "\n"
-
-
-def cells_of(found: Found, experiment: str) -> list[Cell]:
-    """The cells of an experiment that have run, in the order of the plan."""
-    return [cell for planned in found.asked(experiment) if (cell := found.done(planned))]
 
 
 def claims_table(found: Found) -> str:

@@ -37,8 +37,8 @@ def name_of(cell: Cell) -> str:
     parts = [f"{title(cell.model)} on {cell.variant}"]
     parts += ["{} + {}".format(*cell.grid)] if cell.grid else []
     parts += [f"table {cell.table}"] if cell.table else []
-    parts += ["repeated sequences"] if cell.sequences else []
-    return ", ".join([*parts, cell.protocol, *([f"preset {cell.preset}"] if cell.preset != "released" else [])])
+    parts += [cell.protocol, *(["repeated sequences"] if cell.sequences else [])]
+    return ", ".join([*parts, *([f"preset {cell.preset}"] if cell.preset != "released" else [])])
 
 
 def statistics_table(found: Found, cells: Sequence[Cell], split: str) -> str:
