@@ -12,7 +12,7 @@ from ctlpp.training.streams import step_keys
 
 pytest.importorskip("triton")
 
-from ctlpp.kernels import ffn, ndr, ndr_backward
+from ctlpp.kernels import ffn, ndr, ndr_backward, products, sums
 
 VOCABULARY, CLASSES, SEEDS = 13, 5, (3, 5)
 DROPOUTS = ("dropout", "key_dropout", "gate_dropout")
@@ -68,6 +68,17 @@ def test_they_do_with_hidden_units_made_by_one_kernel(monkeypatch: pytest.Monkey
     for name in ("FORWARD", "BACKWARD"):
         monkeypatch.setattr(ffn, name, ffn.Tile(rows=16, columns=32, step=16, warps=4, stages=2))
     compare(length=4, batch=7)
+
+
+@pytest.mark.parametrize("direct", [False, True], ids=["shares", "direct"])
+def test_they_do_with_sums_by_a_kernel_and_weights_products_in_shares_or_straight_to_their_places(
+    direct: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sums, "KERNEL", True)
+    monkeypatch.setattr(products, "DIRECT", direct)
+    monkeypatch.setattr(products, "SHARES", 1 if direct else 4)
+    compare(length=3, batch=4)
+    compare(length=2, batch=3, depth=1)
 
 
 def test_they_do_with_up_to_sixteen_columns_and_with_wide_heads() -> None:

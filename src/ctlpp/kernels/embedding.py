@@ -11,6 +11,7 @@ import triton.language as tl
 from torch import Tensor
 
 from ctlpp.kernels.products import blocks
+from ctlpp.kernels.sums import add_up
 
 ROWS, WARPS = 16, 4  # rows of a program of the look-up
 BACK, LOOPS, BACK_WARPS = 32, 8, 4  # rows that the gradient takes at a time, how often, warps of a program
@@ -74,7 +75,7 @@ def gradient(ids: Tensor, dy: Tensor, more: Tensor | None, out: Tensor) -> None:
         ids, dy, also, part, N, V, _step(ids), dy.stride(0), also.stride(0), part.stride(0), ROWS=BACK, LOOPS=LOOPS,
         TOKENS=TOKENS, W=W, D=D, MORE=more is not None, num_warps=BACK_WARPS,
     )  # fmt: skip
-    torch.sum(part, dim=1, out=out)
+    add_up(part, [out])
 
 
 def _step(ids: Tensor) -> int:

@@ -20,10 +20,11 @@ from ctlpp.kernels.products import blocks
 
 EXAMPLES, WARPS = 16, 4  # of a program of the forward …
 BACK, BACK_WARPS = 16, 4  # … and of the backward
+REGISTERS: int | None = None  # at most, a thread of the backward
 
 
 class Sums(NamedTuple):
-    """Sums over all rows: of the gradients of q, k and v, (S, 3D), and for what makes up a match, (S, H, 4)."""
+    """Sums over rows: of a block's gradients of q, k and v, (S, blocks, 3D), for what makes up a match, (S, H, 4)."""
 
     qkv: Tensor
     match: Tensor
@@ -167,9 +168,9 @@ def backward(dread: Tensor, x: Tensor, bias: Tensor, s: Scalars, dropout: Dropou
     first_backward[heads, blocks(B, BACK), S](
         dread, x, bias, *s, part, sums, dropout.keys, dropout.position, B, dread.stride(0), x.stride(0), bias.stride(0),
         s.scale.stride(0), part.stride(0), sums.stride(0), dropout.drop, dropout.factor, **_shape(x, dread, heads),
-        EXAMPLES=BACK, DROP=dropout.some, num_warps=BACK_WARPS,
+        EXAMPLES=BACK, DROP=dropout.some, num_warps=BACK_WARPS, maxnreg=REGISTERS,
     )  # fmt: skip
-    return Sums(part.sum(1), sums.sum(1))
+    return Sums(part, sums.sum(1))
 
 
 def _shape(x: Tensor, read: Tensor, heads: int) -> dict[str, int]:

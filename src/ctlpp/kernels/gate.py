@@ -16,8 +16,9 @@ from ctlpp.kernels.dropout import Dropout, keep_column
 from ctlpp.kernels.norm import EPS
 from ctlpp.kernels.products import blocks
 
-ROWS = 4
-LOOPS = 8
+ROWS = 4  # of a program of the forward
+BACK = 4  # rows that the backward takes at a time …
+LOOPS = 8  # … so many times a program
 
 
 @triton.jit
@@ -122,7 +123,7 @@ def forward(h: Tensor, a: Tensor, d: Tensor, e: Tensor, v: Vectors, new: Tensor,
 
 def parts(N: int) -> int:
     """How many partial sums a backward over N rows leaves."""
-    return blocks(N, ROWS * LOOPS)
+    return blocks(N, BACK * LOOPS)
 
 
 def backward(dnew: Tensor, more: Tensor | None, h: Tensor, a: Tensor, d: Tensor, e: Tensor, v: Vectors, part: Tensor,
@@ -133,6 +134,6 @@ def backward(dnew: Tensor, more: Tensor | None, h: Tensor, a: Tensor, d: Tensor,
     gate_backward[parts(N), S](
         dnew, also, h, a, d, e, v.b, v.c, v.gamma, v.beta, dnew, part, dropout.keys, dropout.position, dropout.every, N,
         dnew.stride(0), also.stride(0), h.stride(0), a.stride(0), d.stride(0), e.stride(0), dnew.stride(0),
-        v.b.stride(0), part.stride(0), dropout.drop, EPS=EPS, ROWS=ROWS, LOOPS=LOOPS, W=W, DROP=dropout.some,
+        v.b.stride(0), part.stride(0), dropout.drop, EPS=EPS, ROWS=BACK, LOOPS=LOOPS, W=W, DROP=dropout.some,
         MORE=more is not None, num_warps=1,
     )  # fmt: skip

@@ -6,10 +6,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ctlpp.kernels import embedding, ffn, first_column, gate, geometric, norm
+from ctlpp.kernels import embedding, ffn, first_column, gate, geometric, norm, products
 from ctlpp.kernels.classifier import read_out
 from ctlpp.kernels.ndr import Pass, Views
-from ctlpp.kernels.products import of_transposed
+from ctlpp.kernels.products import cut, of_transposed
+from ctlpp.kernels.sums import add_up
 from ctlpp.models.ndr import NDR
 
 
@@ -59,33 +60,41 @@ class Backward:
     def weight_gradients(self) -> None:
         """One product over all layers for each weight, and the sums that the kernels left."""
         run = self.run
-        self.put(("attend.qkv.weight", "attend.direction.weight"), of_transposed(run.x, run.h))
-        self.put(("attend.out.weight",), of_transposed(run.o, run.read))
-        self.put(("ffn_data.up.weight", "ffn_gate.up.weight"), of_transposed(run.pre, run.a))
-        self.put(("ffn_data.down.weight",), of_transposed(run.d, run.act[..., run.data]))
-        self.put(("ffn_gate.down.weight",), of_transposed(run.e, run.act[..., run.shut]))
-        qkv = torch.cat([self.attend.qk.sum((1, 2)), self.attend.v.sum((1, 2))], dim=1)
-        self.put(("attend.qkv.bias",), qkv + self.last.qkv)
-        self.put(("ffn_data.up.bias", "ffn_gate.up.bias"), self.up_part.sum(1))
-        self.put(("norm_a.weight", "norm_a.bias"), self.norm_part.sum(1))
+        self.product(run.x, run.h, "attend.qkv.weight", "attend.direction.weight")
+        self.product(run.o, run.read, "attend.out.weight")
+        self.product(run.pre, run.a, "ffn_data.up.weight", "ffn_gate.up.weight")
+        self.product(run.d, run.act[..., run.data], "ffn_data.down.weight")
+        self.product(run.e, run.act[..., run.shut], "ffn_gate.down.weight")
+        (qkv,) = self.places("attend.qkv.bias")
+        add_up(self.last.qkv, [qkv])
+        add_up(self.attend.qk.flatten(1, 2), [qkv[:, : 2 * run.D]], add=True)
+        add_up(self.attend.v.flatten(1, 2), [qkv[:, 2 * run.D :]], add=True)
+        add_up(self.up_part, self.places("ffn_data.up.bias", "ffn_gate.up.bias"))
+        add_up(self.norm_part, self.places("norm_a.weight", "norm_a.bias"))
         names = ("norm_u.weight", "norm_u.bias", "ffn_data.down.bias", "ffn_gate.down.bias")
-        self.put(names, self.gate_part.sum(1))
+        add_up(self.gate_part, self.places(*names))
         self.match_gradients()
+
+    def product(self, dy: Tensor, x: Tensor, *names: str) -> None:
+        """The gradient of weights that lie side by side, dyᵀ · x."""
+        places, n = self.places(*names), products.shares(x.shape[1])
+        if products.DIRECT and n == len(places) == 1:
+            of_transposed(dy, x, out=places[0])
+        else:
+            add_up(of_transposed(cut(dy, n), cut(x, n)).unflatten(0, (-1, n)), places)
 
     def match_gradients(self) -> None:
         """Of what turns content and direction preferences into a match, from the sums that the attention left."""
         sums = self.attend.match.sum((1, 2)) + self.last.match  # (S, H, 4)
         sides = sums[..., 2:].mT.flatten(1)  # to the right, then to the left, (S, 2H)
-        self.put(("attend.direction.bias",), sides * self.run.weights.scalars.stretch[:, None])
+        self.g["layer.attend.direction.bias"].copy_(sides * self.run.weights.scalars.stretch[:, None])
         self.g["layer.attend.scale"].copy_(sums[..., 0].sum(1))
         self.g["layer.attend.direction_scale"].copy_(sums[..., 1].sum(1))
         self.g["layer.attend.bias"].copy_(sides.sum(1))
 
-    def put(self, names: tuple[str, ...], values: Tensor) -> None:
-        """Divide the values along their second axis over gradients that lie side by side in them."""
-        parts = values.split([self.g[f"layer.{name}"].shape[1] for name in names], dim=1)
-        for name, part in zip(names, parts, strict=True):
-            self.g[f"layer.{name}"].copy_(part)
+    def places(self, *names: str) -> list[Tensor]:
+        """Where the gradients of the layer's parameters go."""
+        return [self.g[f"layer.{name}"] for name in names]
 
 
 def gradient(

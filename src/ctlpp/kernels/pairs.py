@@ -19,7 +19,7 @@ from ctlpp.kernels.products import blocks
 
 TILE = 16  # rows of a tile
 TILES = 4  # that a program works on
-SCORE_STAGES = 1
+SCORE_STAGES, SCORE_REGISTERS = 1, None  # at most, of a thread
 
 
 @triton.jit
@@ -118,6 +118,7 @@ def score(x: Tensor, b: Tensor, scores: Tensor, bits: Tensor, T: int, dropout: D
     pairs_score[grid(x, shape, TILES)](
         x, b, scores, bits, dropout.keys, dropout.position, x.shape[1], x.stride(0), b.stride(0), scores.stride(0),
         bits.stride(0), dropout.drop, TILES=TILES, **shape, DROP=dropout.some, num_warps=1, num_stages=SCORE_STAGES,
+        maxnreg=SCORE_REGISTERS,
     )  # fmt: skip
 
 

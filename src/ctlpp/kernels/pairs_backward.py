@@ -12,6 +12,7 @@ from ctlpp.kernels.relative import halves
 
 READ, SCORE = 4, 8  # tiles a program works on
 REGISTERS = 112  # at most, a thread of the backward of `read`: more of them run at once
+SCORE_REGISTERS: int | None = None  # … of the backward of `score`
 
 
 @triton.jit
@@ -122,5 +123,5 @@ def score_backward(dscores: Tensor, x: Tensor, b: Tensor, part: Tensor, bits: Te
     shape = shape_of(x, *dscores.shape[1:3])
     pairs_score_backward[grid(x, shape, SCORE)](
         dscores, x, b, part, bits, x.shape[1], dscores.stride(0), x.stride(0), b.stride(0), part.stride(0),
-        bits.stride(0), TILES=SCORE, **shape, DROP=dropout.some, num_warps=1, num_stages=1,
+        bits.stride(0), TILES=SCORE, **shape, DROP=dropout.some, num_warps=1, num_stages=1, maxnreg=SCORE_REGISTERS,
     )  # fmt: skip

@@ -1,0 +1,47 @@
+"""Partial sums arrive in the places of the gradients, by PyTorch and by the kernel."""
+
+import pytest
+import torch
+from torch import Tensor
+
+pytest.importorskip("triton")
+
+from ctlpp.kernels import products, sums
+
+S, P = 3, 5000
+
+
+@pytest.fixture(params=[False, True], ids=["PyTorch", "kernel"], autouse=True)
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sums, "KERNEL", request.param)
+
+
+def draw(*shape: int) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)))
+
+
+@pytest.mark.parametrize("R", [0, 1, 7, 100])
+def test_sums_are_divided_over_places_in_any_order_and_nothing_else_is_touched(R: int) -> None:
+    gradient, part = torch.full((S, P), 7.0), draw(S, R, 300)
+    places = [gradient[:, 4000:4064], gradient[:, 16:116], gradient[:, 2000:2130], gradient[:, 1200:1206]]
+    sums.add_up(part, places)
+
+    torch.testing.assert_close(torch.cat(places, dim=1), part.sum(1))
+    for place in places:
+        place.fill_(7.0)
+    assert (gradient == 7).all()
+
+
+def test_sums_are_added_to_what_is_there_and_places_may_be_matrices() -> None:
+    gradient, part = draw(S, P), draw(S, 5, 40, 70)
+    place = gradient[:, 100 : 100 + 40 * 70].view(S, 40, 70)
+    expected = place + part.sum(1)
+    sums.add_up(part, [place], add=True)
+    torch.testing.assert_close(place, expected)
+
+
+def test_shares_of_rows_are_the_most_that_divide_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(products, "SHARES", 8)
+    assert [products.shares(rows) for rows in (64, 6, 35, 13)] == [8, 6, 7, 1]
+    x = draw(S, 12, 8)[..., 2:5]
+    torch.testing.assert_close(products.cut(x, 3)[4], x[1, 4:8])
