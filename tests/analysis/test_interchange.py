@@ -167,13 +167,3 @@ def test_progress_adds_up_to_a_hundred_steps_a_seed(tiny: Task) -> None:
         analyze(replace(crowd, vectorised=vectorised), tiny, bases=bases, advance=done.append)
         assert sum(done) == 300
         assert min(done) >= 0
-
-
-def test_activations_of_one_seed_are_those_of_the_module(tiny: Task) -> None:
-    crowd = gather(lambda v, c: build("ndr", v, c, "quick"), tiny.vocabulary.size, 3, seeds=[4])
-    tokens = torch.tensor([[0, 1, 5, 7], [2, 3, 4, 7]])
-    seen, logits = activations(crowd, tokens)
-    with torch.no_grad(), recording() as own:
-        expected = crowd.member(4).eval()(tokens)
-    torch.testing.assert_close(logits[0], expected)
-    torch.testing.assert_close([value[0] for value in seen["state"]], own["state"])

@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import replace
+from threading import Event
 from typing import TypeVar
 
 import torch
@@ -91,19 +92,26 @@ def split(crowd: Crowd, workers: int) -> list[Crowd]:
     return parts if len(parts) == 1 else [replace(part, module=deepcopy(part.module)) for part in parts]
 
 
-def in_parts(crowd: Crowd, work: Callable[[Crowd], Result]) -> list[Result]:
-    """`work` done on every part of the crowd; on a CPU, each core takes parts of its own, and all share those left."""
+def in_parts(crowd: Crowd, work: Callable[[Crowd, Event], Result]) -> list[Result]:
+    """`work` done on every part of the crowd; on a CPU, each core takes parts of its own, and all share those left.
+
+    After an error or Ctrl-C the event that `work` is given is set: it may as well stop.
+    """
+    in_vain = Event()
     workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     workers = 1 if crowd.device.type != "cpu" else max(1, min(workers, torch.get_num_threads(), len(crowd.seeds)))
     parts = split(crowd, workers)
     if workers == 1:
-        return [work(part) for part in parts]
+        return [work(part, in_vain) for part in parts]
     threads, even = torch.get_num_threads(), len(parts) - len(parts) % workers
     torch.set_num_threads(1)  # within a part
     pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,))
     try:
-        found = list(pool.map(work, parts[:even]))
+        found = list(pool.map(lambda part: work(part, in_vain), parts[:even]))
+    except BaseException:
+        in_vain.set()
+        raise
     finally:
-        pool.shutdown(cancel_futures=True)  # after an error or Ctrl-C: what has not begun does not begin
+        pool.shutdown(cancel_futures=True)  # what has not begun does not begin
         torch.set_num_threads(threads)
-    return found + [work(part) for part in parts[even:]]
+    return found + [work(part, in_vain) for part in parts[even:]]

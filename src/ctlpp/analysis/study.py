@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -85,7 +86,16 @@ def analyze(
     crowd = model if isinstance(model, Crowd) else as_crowd(model)
     inputs = Inputs.of(task)
     bases = count_bases(inputs, bases)
-    parts = in_parts(crowd, lambda part: _ask(part, inputs, bases, advance))
+
+    def ask(part: Crowd, in_vain: Event) -> dict[str, Any]:
+        def told(steps: int) -> None:
+            if in_vain.is_set():
+                raise RuntimeError("nobody waits for this part of the analysis any more")
+            advance(steps)
+
+        return _ask(part, inputs, bases, told)
+
+    parts = in_parts(crowd, ask)
     found: dict[str, Any] = {
         name: np.concatenate([part[name] for part in parts])
         for name in parts[0]

@@ -1,0 +1,56 @@
+"""All seeds on the same inputs, and the cores that share them."""
+
+from threading import Event
+
+import pytest
+import torch
+
+from ctlpp.analysis.forward import activations, in_parts
+from ctlpp.models.activations import recording
+from ctlpp.models.zoo import build
+from ctlpp.training.crowd import Crowd, gather
+
+
+def make(*seeds: int) -> Crowd:
+    return gather(lambda v, c: build("ndr", v, c, "quick"), 8, 3, list(seeds))
+
+
+def test_activations_of_one_seed_are_those_of_the_module() -> None:
+    crowd = make(4)
+    tokens = torch.tensor([[0, 1, 5, 7], [2, 3, 4, 7]])
+    seen, logits = activations(crowd, tokens)
+    with torch.no_grad(), recording() as own:
+        expected = crowd.member(4).eval()(tokens)
+    torch.testing.assert_close(logits[0], expected)
+    torch.testing.assert_close([value[0] for value in seen["state"]], own["state"])
+
+
+@pytest.fixture
+def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.get_num_threads", lambda: 2)
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: {0, 1})
+
+
+@pytest.mark.usefixtures("two_cores")
+def test_parts_come_back_in_order_also_those_left_over() -> None:
+    crowd = make(5, 1, 4)
+    crowd.vectorised = False
+    assert in_parts(crowd, lambda part, in_vain: part.seeds) == [(5,), (1,), (4,)]
+
+
+@pytest.mark.usefixtures("two_cores")
+def test_after_an_error_the_other_parts_learn_that_they_may_stop() -> None:
+    """With many bases a seed takes long, and whoever presses Ctrl-C does not want to wait for it."""
+    crowd, begun, stopped = make(0, 1), Event(), []
+    crowd.vectorised = False
+
+    def work(part: Crowd, in_vain: Event) -> None:
+        if part.seeds == (0,):
+            begun.wait(20)
+            raise KeyboardInterrupt
+        begun.set()
+        stopped.append(in_vain.wait(20))
+
+    with pytest.raises(KeyboardInterrupt):
+        in_parts(crowd, work)
+    assert stopped == [True]
