@@ -27,7 +27,8 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Path:
     make_piece(out, "lstm-A-paper", scatter(0.8, 0.02, 25))
     make_piece(out, "lstm-A-released", scatter(0.95, 0.03, 25))
     make_piece(out, "transformer-R-released", scatter(0.7, 0.2, 30), iid=[0.2] * 3 + [1.0] * 27)
-    make_piece(out, "ndr-R-released-repeats", scatter(0.75, 0.2, 25, 3))
+    for variant in ("A", "R"):
+        make_piece(out, f"ndr-{variant}-released-repeats", scatter(0.75, 0.2, 25, 3))
     for table in (1, 2):
         make_piece(out, f"ndr-R-released-seed{table}", scatter(0.8 - 0.3 * table, 0.05, 5, table))
     for name, mean in (
@@ -67,7 +68,7 @@ def test_written_again_every_file_is_the_same_byte_for_byte(full: Path) -> None:
 
 def test_the_parquet_file_has_a_row_for_each_cell_selection_and_split(full: Path) -> None:
     rows = pq.read_table(full / "results.parquet").to_pylist()
-    assert len(rows) == 11 * 2 * 2
+    assert len(rows) == 12 * 2 * 2
     assert len({(row["cell"], row["selection"], row["split"]) for row in rows}) == len(rows)
     (one,) = [row for row in rows if (row["cell"], row["split"]) == (NAME, "ood") and row["selection"] == "all seeds"]
     assert (one["seeds"], one["planned"], one["published_mean"], one["published_above_95"]) == (25, 25, 0.75, 8)
@@ -127,7 +128,10 @@ def test_what_is_missing_is_said_with_its_cost(full: Path) -> None:
     assert "| A and R | Transformer | paper | 0 of 2 | 0 of 100 | 1.8 h |" in text
     assert "5 of 25" not in page_of(full).split("## In short")[0]
     assert "20 of 25 seeds to come" in page_of(full)  # of NDR on A
-    assert "| `transformer-R-released` | table1, repeats | 300,000 | 50 | 30 | 30 – 49 |" in (full / "results.md").read_text()
+    assert (
+        "| `transformer-R-released` | table1, repeats | 300,000 | 50 | 30 | 30 – 49 |"
+        in (full / "results.md").read_text()
+    )
 
 
 def test_every_published_number_stands_above_ours_on_each_kind_of_data(full: Path) -> None:
@@ -148,7 +152,7 @@ def test_every_published_number_stands_above_ours_on_each_kind_of_data(full: Pat
 def test_the_verdicts_are_counted_for_each_kind_of_data(full: Path) -> None:
     points = [line for line in chapter(page_of(full), "In short").splitlines() if line.startswith("- **")]
     assert [point.split("**")[1] for point in points] == ["`released` with repeats", "`released`", "`paper`"]
-    assert "of 6 published OOD accuracies 1 reproduced (NDR on R) and 5 not run (" in points[0]
+    assert "of 6 published OOD accuracies 1 reproduced (NDR on R), 1 higher (NDR on A) and 4 not run (" in points[0]
     assert "1 lower (Bi-LSTM on A) and 5 not run (" in points[2]
 
 
@@ -264,7 +268,7 @@ def test_a_cell_in_which_no_seed_converged_has_rows_figures_and_a_line_on_the_pa
     write_page(tmp_path, tmp_path / "page.md")
     text = (tmp_path / "page.md").read_text()
     assert "| Transformer on R, released | 0 | 2 | 0 | 0.15 ± 0.07 (2 seeds) |" in text
-    assert "undecided with 0 seeds; 48 of 50 seeds to come" in text
+    assert "| – | undecided, no seed counts; 48 of 50 seeds to come |" in text
 
 
 def test_a_single_seed_has_a_mean_and_nothing_that_needs_two(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from ctlpp.reproduce.found import Found, repeats, tables
 from ctlpp.reproduce.kinds import KINDS, main_cells
 from ctlpp.reproduce.places import Places
 from ctlpp.reproduce.reasons import reach_of, repeats_sentence
-from ctlpp.reproduce.remaining import failures, progress, summary_table
+from ctlpp.reproduce.remaining import failures, miniature, progress, summary_table
 from ctlpp.reproduce.sheet import claims_table
 from ctlpp.reproduce.similar import Example
 from ctlpp.reproduce.tables import (
@@ -60,9 +60,12 @@ def repeated(found: Found, places: Places) -> list[str]:
     if not (pairs := repeats(found)):
         return [about, NOT_YET]
     points = [f"- **{name_of(one)}.** {repeats_sentence(found, one, other)}" for _, one, other in pairs]
-    caption = "OOD accuracy of every seed with distinct and with repeated sequences, and mean accuracies over time."
-    figure = places.figure("repeats", "Distinct and repeated sequences", caption)
-    return [about, "\n".join(points), figure, repeats_table(found)]
+    caption = "OOD accuracy of every seed on {} with distinct and with repeated sequences, and means over time."
+    figures = [
+        places.figure(f"repeats-{variant}", f"Distinct and repeated sequences, {variant}", caption.format(variant))
+        for variant in ("A", "R")
+    ]
+    return [about, "\n".join(points), *figures, repeats_table(found)]
 
 
 def function_tables(found: Found, places: Places) -> list[str]:
@@ -158,6 +161,8 @@ def checks(found: Found, places: Places) -> list[str]:
         " against ours by these tests:"
     )
     settings = settings_table(main_cells(found))
+    if miniature(found):
+        return ["What the runs say of themselves:", settings] if settings else [NOT_YET]
     return [about, checks_table(root), *(["What the runs say of themselves:", settings] if settings else [])]
 
 
@@ -177,7 +182,8 @@ def runs(found: Found, places: Places) -> list[str]:
     spent = listed([f"{duration(seconds)} on {device}" for device, seconds in sorted(time.items())])
     about = (
         f"All in [{places.out.name}/runs]({places.of('runs')}), each with `config.json` (every setting, versions,"
-        " device), `metrics.parquet`, `result.json` and the numbers of its analysis. `make results` also writes"
-        f" `{places.out.name}/report.html`, a page to look around in all of them; it is too large to be kept here."
+        " device), `metrics.parquet`, `result.json` and the numbers of its analysis."
+        f" `{places.out.name}/report.html` is a page to look around in all of them"
     )
+    about += "." if miniature(found) else "; it is too large to be kept here, `make results` writes it."
     return [about, f"Training took {spent}." if spent else "", runs_table(found)]

@@ -27,11 +27,13 @@ from ctlpp.reproduce.wording import title
 
 FORMATS = ("png", "pdf")  # for the page, and for print
 DOTS = 200  # an inch, of a PNG
+VARIANTS = ("A", "R")
 SIMILAR = ("success-R", "failure-R", "failure-A")
 NAMES = (
     "table1",
     *(f"{what}-{kind.name}" for what in ("curves", "lengths") for kind in KINDS),
-    *("staged", "repeats", "tables", "similarity"),
+    *(f"repeats-{variant}" for variant in VARIANTS),
+    *("staged", "tables", "similarity"),
     *(f"similarity-{name}" for name in SIMILAR),
 )  # all that may be drawn
 Drawing = tuple[str, Callable[[], Figure]]
@@ -61,8 +63,9 @@ def drawings(found: Found, seen: Sequence[Example]) -> Iterator[Drawing]:
     staged = [cell for planned in found.asked("staged") if (cell := found.done(planned)) and cell.grid]
     if staged:
         yield "staged", partial(draw_staged, [_staged(cell) for cell in staged])
-    if pairs := [_pair(found, one, other) for _, one, other in repeats(found)]:
-        yield "repeats", partial(draw_repeats, pairs)
+    for variant in VARIANTS:
+        if pairs := [_pair(found, one, other) for _, one, other in repeats(found) if one.variant == variant]:
+            yield f"repeats-{variant}", partial(draw_repeats, pairs)
     several = {_title(cells[0]): cells for cells in tables(found).values() if len(cells) > 1}
     if several:
         panels = {name: [(cell.table, dots(found, cell)) for cell in cells] for name, cells in several.items()}

@@ -49,7 +49,8 @@ def make_page(found: Found, seen: Sequence[Example], page: Path) -> str:
 def _top(found: Found, places: Places) -> str:
     folder = f"[{places.out.name}/]({places.of('')})"
     files = f"[results.md]({places.of('results.md')}), and as data: [results.parquet]({places.of('results.parquet')})"
-    made = f"*Made by `make results` from {folder}; nothing here is typed by hand.*"
+    made = f"*Made by `{'ctlpp reproduce' if miniature(found) else 'make results'}` from {folder}"
+    made += "; nothing here is typed by hand.*"
     return f"{made} {progress(found)} All tables: {files}."
 
 
@@ -75,8 +76,11 @@ def tally(found: Found, kind: Kind) -> str:
         by_word[word].append(f"{title(planned.model)} on {planned.variant}")
     total = sum(map(len, by_word.values()))
     about = f"**{kind.title}** ({kind.about})"
-    if len(by_word[NOT_RUN]) == total:
+    absent, alone = len(by_word[NOT_RUN]), len(by_word[NOT_COMPARED])
+    if absent == total:
         return f"{about}: {'nothing has run yet' if total else 'not planned'}."
+    if absent + alone == total:
+        return f"{about}: {alone} of {total} cells have run, none of the size of the published ones."
     counts = [f"{len(cells)} {word} ({listed(cells)})" for word, cells in by_word.items() if cells]
     return f"{about}: of {total} published OOD accuracies {listed(counts)}."
 
@@ -84,11 +88,12 @@ def tally(found: Found, kind: Kind) -> str:
 def main_table(found: Found) -> str:
     """Published and ours: one row for each model, variant and kind of data."""
     cells = {kind: run(found, kind) for kind in KINDS}
+    source = "published, full size" if miniature(found) else "published"
     rows = []
     for place, known in paper.PUBLISHED.items():
         solved = NONE if known.solved is None else share(known.solved, paper.SEEDS)
         name = f"**{title(place[0])} on {place[1]}**"
-        rows.append([name, "published", published(known.iid), published(known.ood), solved, ""])
+        rows.append([name, source, published(known.iid), published(known.ood), solved, ""])
         if any(place in own for own in cells.values()):
             rows += [["", kind.title, *_ours(found, own.get(place))] for kind, own in cells.items()]
         else:

@@ -55,6 +55,8 @@ def mean_of(summary: Summary) -> str:
 
 def share(count: int, of: int, interval: Interval | None = None) -> str:
     """A number of seeds, with the interval of their share."""
+    if not of:
+        return NONE
     text = f"{count} of {of}"
     return text if interval is None else f"{text} ({interval[0]:.0%} – {interval[1]:.0%})".replace("%", " %")
 
@@ -74,7 +76,7 @@ def verdict(found: Verdict | None, seeds: int) -> str:
     if found is None:
         return NONE
     if found.word == UNDECIDED:
-        return f"undecided with {count(seeds, 'seed')}"
+        return f"undecided with {count(seeds, 'seed')}" if seeds else "undecided, no seed counts"
     return f"**{found.word}**" if found.interval is None else f"**{found.word}** ({signed(found.difference)})"
 
 
