@@ -53,7 +53,7 @@ CANDIDATES: list[tuple[str, str, Settings]] = [  # part of the step, what is tri
     ("scores", "80 registers", {"pairs.SCORE_REGISTERS": 80}),
     ("first column, backward", "8 examples, 4 warps", {"first_column.BACK": 8}),
     ("norm, backward", "2 rows × 32", {"norm.LOOPS": 32}),
-    ("units, forward", "64 × 128, rows first", hidden("FORWARD", 64, 128, rows_first=True)),
+    ("units, forward", "64 × 128, rows first, b early", hidden("FORWARD", 64, 128, rows_first=True, early=True)),
     ("gate, backward", "2 rows × 32", {"gate.BACK": 2, "gate.LOOPS": 32}),
     ("sums, weights", "… and products in 8 shares", {"sums.KERNEL": True, "products.SHARES": 8}),
     ("scores", "1 tile a program", {"pairs.TILES": 1}),
@@ -64,8 +64,8 @@ CANDIDATES: list[tuple[str, str, Settings]] = [  # part of the step, what is tri
     ("scores, backward", "4 tiles", {"pairs_backward.SCORE": 4}),
     ("scores, backward", "168 registers", {"pairs_backward.SCORE_REGISTERS": 168}),
     ("scores", "read ahead", {"pairs.SCORE_STAGES": 2}),
-    ("units, forward", "128 × 64, rows first", hidden("FORWARD", 128, 64, rows_first=True)),
-    ("read, backward", "128 registers", {"pairs_backward.REGISTERS": 128}),
+    ("units, forward", "128 × 64, rows first, b early", hidden("FORWARD", 128, 64, rows_first=True, early=True)),
+    ("gate, backward", "1 row × 32", {"gate.BACK": 1, "gate.LOOPS": 32}),
     ("geometric, backward", "64 rows, 2 warps", {"geometric.BACK_WARPS": 2}),
 ]
 
@@ -164,14 +164,14 @@ def measured(steps: Steps, settings: Settings) -> tuple[str, list[float]]:
 
 def tune(steps: Steps, made: list[Future[None]], until: float) -> dict[str, tuple[float, Settings]]:
     """Measure all candidates and print the table; the gain and the settings of the best of each part."""
-    print(f"{'part':24}{'tried':28}{'mean':>6}", *(f"{f'L={L}':>6}" for L in steps.lengths), " µs a step gained")
+    print(f"{'part':24}{'tried':30}{'mean':>6}", *(f"{f'L={L}':>6}" for L in steps.lengths), " µs a step gained")
     best: dict[str, tuple[float, Settings]] = {}
     for (part, tried, settings), future in zip(CANDIDATES, made, strict=True):
         note, gains = "skipped", list[float]()
         if not future.cancelled() and time.monotonic() < until:
             note, gains = measured(steps, settings) if not future.exception() else (repr(future.exception())[:80], [])
         shown = [f"{gain:6.0f}" for gain in [mean(gains), *gains]] if gains else [note]
-        print(f"{part:24}{tried:28}{' '.join(shown)}", flush=True)
+        print(f"{part:24}{tried:30}{' '.join(shown)}", flush=True)
         if gains and mean(gains) > max(WORTH, best.get(part, (0.0, {}))[0]):
             best[part] = mean(gains), settings
     return best

@@ -35,7 +35,7 @@ class Tile(NamedTuple):
     stages: int  # steps under way at a time
     registers: int | None = None  # at most, of a thread
     rows_first: bool = False  # programs of the same units run side by side, instead of those of the same rows
-    early: bool = False  # the backward reads pre before the product, not after it
+    early: bool = False  # what is needed after the product (bias, pre) is read before it
 
 
 FORWARD = Tile(rows=128, columns=128, step=64, warps=4, stages=2, registers=168)
@@ -52,17 +52,22 @@ def _blocks(ROWS_FIRST: tl.constexpr):
 
 @triton.jit
 def hidden_forward(a, up, pre, act, b_ptr, b_step, D: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
-                   STEP: tl.constexpr, ROWS_FIRST: tl.constexpr):  # fmt: skip
+                   STEP: tl.constexpr, ROWS_FIRST: tl.constexpr, EARLY: tl.constexpr):  # fmt: skip
     """Grid (column blocks, row blocks, seeds) or (row blocks, …); a, up, pre and act are descriptors."""
     column, row = _blocks(ROWS_FIRST)
     column, row, seed = column * COLUMNS, row * ROWS, tl.program_id(2)
+    b_at = b_ptr + seed * b_step + column + tl.arange(0, COLUMNS)
+    if EARLY:
+        b = tl.load(b_at)
     y = tl.zeros((ROWS, COLUMNS), tl.float32)
     for k in range(0, D, STEP):
         x = tl.reshape(a.load([seed, row, k]), (ROWS, STEP))
         w = tl.reshape(up.load([seed, column, k]), (COLUMNS, STEP))
         y = tl.dot(x, w.T, y, input_precision="ieee")
     pre.store([seed, row, column], tl.reshape(y.to(pre.dtype), (1, ROWS, COLUMNS)))
-    y = gelu(y + tl.load(b_ptr + seed * b_step + column + tl.arange(0, COLUMNS))[None, :])
+    if not EARLY:
+        b = tl.load(b_at)
+    y = gelu(y + b[None, :])
     act.store([seed, row, column], tl.reshape(y.to(act.dtype), (1, ROWS, COLUMNS)))
 
 
@@ -72,7 +77,8 @@ def hidden_backward(de, down, pre, pre_ptr, b_ptr, part_ptr, N, pre_step, b_step
                     ROWS_FIRST: tl.constexpr, EARLY: tl.constexpr):  # fmt: skip
     """In the place of pre comes its gradient; its sum over a block's rows, for b, goes to `part`. DATA: units of d.
 
-    EARLY: pre comes by pointers, which need not be waited for before the product, instead of by its descriptor.
+    EARLY: pre comes by pointers, which need not be waited for before the product, instead of by its descriptor; sums
+    are made before anything is written, so that they do not wait for the shared memory that it is written from.
     """
     column, block = _blocks(ROWS_FIRST)
     column, row, seed = column * COLUMNS, block * ROWS, tl.program_id(2)
@@ -81,7 +87,7 @@ def hidden_backward(de, down, pre, pre_ptr, b_ptr, part_ptr, N, pre_step, b_step
     if EARLY:
         i = row + tl.arange(0, ROWS)
         pre_at = seed.to(tl.int64) * pre_step + (i[:, None] * (DATA + D) + at[None, :])
-        x = tl.load(pre_ptr + pre_at, mask=(i < N)[:, None], other=0.0)
+        x, b = tl.load(pre_ptr + pre_at, mask=(i < N)[:, None], other=0.0), tl.load(b_ptr + seed * b_step + at)
     dact = tl.zeros((ROWS, COLUMNS), tl.float32)
     for k in range(0, D, STEP):
         dy = tl.reshape(de.load([net + seed, row, k]), (ROWS, STEP))
@@ -89,9 +95,14 @@ def hidden_backward(de, down, pre, pre_ptr, b_ptr, part_ptr, N, pre_step, b_step
         dact = tl.dot(dy, w, dact, input_precision="ieee")
     if not EARLY:
         x = tl.reshape(pre.load([seed, row, column]), (ROWS, COLUMNS))
-    dx = dact * gelu_slope(x.to(tl.float32) + tl.load(b_ptr + seed * b_step + at)[None, :])
+        b = tl.load(b_ptr + seed * b_step + at)
+    dx = dact * gelu_slope(x.to(tl.float32) + b[None, :])
+    part = part_ptr + seed * part_step + block * part_row + at
+    if EARLY:
+        tl.store(part, tl.sum(dx, axis=0))
     pre.store([seed, row, column], tl.reshape(dx.to(pre.dtype), (1, ROWS, COLUMNS)))
-    tl.store(part_ptr + seed * part_step + block * part_row + at, tl.sum(dx, axis=0))
+    if not EARLY:
+        tl.store(part, tl.sum(dx, axis=0))
 
 
 @cache
@@ -118,8 +129,8 @@ def forward(a: Tensor, up: Tensor, bias: Tensor, pre: Tensor, act: Tensor) -> No
     hidden_forward[_grid(tile, F, N, S)](
         _described(a, tile.rows, tile.step), _described(up, tile.columns, tile.step),
         _described(pre, tile.rows, tile.columns), _described(act, tile.rows, tile.columns), bias, bias.stride(0), D=D,
-        ROWS=tile.rows, COLUMNS=tile.columns, STEP=tile.step, ROWS_FIRST=tile.rows_first, num_warps=tile.warps,
-        num_stages=tile.stages, maxnreg=tile.registers,
+        ROWS=tile.rows, COLUMNS=tile.columns, STEP=tile.step, ROWS_FIRST=tile.rows_first, EARLY=tile.early,
+        num_warps=tile.warps, num_stages=tile.stages, maxnreg=tile.registers,
     )  # fmt: skip
 
 

@@ -50,6 +50,7 @@ def add_up(part: Tensor, places: Sequence[Tensor], *, add: bool = False) -> None
         for place, piece in zip(flat, whole.split([place.shape[1] for place in flat], dim=1), strict=True):
             place.add_(piece) if add else place.copy_(piece)
         return
+    assert part.is_contiguous()
     S, R, W = part.shape
     ends = [sum(place.shape[1] for place in flat[:n]) for n in range(1, len(flat))]
     start = flat[0].storage_offset()
