@@ -28,7 +28,7 @@ _FULL: dict[str, dict[str, Mapping[int, float]]] = {
 }
 _QUICK: dict[str, dict[str, Mapping[int, float]]] = {
     "cuda": {"lstm": {1: 0.5, 50: 0.01}, "transformer": {1: 1.0, 50: 0.02}, "ndr": {1: 2.0, 100: 0.02}},
-    "cpu": {"lstm": {1: 4.0, 4: 1.0}, "transformer": {1: 18.0, 2: 9.0}, "ndr": {1: 20.0, 2: 12.0}},
+    "cpu": {"lstm": {1: 6.0, 4: 1.6}, "transformer": {1: 30.0, 2: 16.0}, "ndr": {1: 30.0, 2: 17.0}},
 }
 _BATCH = {("lstm", "S"): 4}  # in the preset `released` a step is that of so many times fewer seeds; not measured
 _AROUND = {"cuda": 10.0, "cpu": 3.0}  # seconds a piece: beginning, evaluations, analysis
