@@ -14,9 +14,9 @@ from matplotlib.image import imread
 from typer.testing import CliRunner
 
 from ctlpp.cli.main import app
-from ctlpp.reproduce.chapters import COMMANDS
-from ctlpp.reproduce.checked import CHECKS
-from ctlpp.reproduce.results import write_page, write_results
+from ctlpp.reproduce.results.chapters import COMMANDS
+from ctlpp.reproduce.results.checked import CHECKS
+from ctlpp.reproduce.results.writing import write_page, write_results
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results"

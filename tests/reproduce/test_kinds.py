@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from tests.reproduce.making import make_piece
 
-from ctlpp.reproduce.found import find
-from ctlpp.reproduce.kinds import KINDS, asked, main_cells, nearest
+from ctlpp.reproduce.results.found import find
+from ctlpp.reproduce.results.kinds import KINDS, asked, main_cells, nearest
 
 REPEATS, RELEASED, PAPER = KINDS
 

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 from tests.reproduce.making import make_piece, scatter
 
-from ctlpp.reproduce.drawings import FORMATS, NAMES
-from ctlpp.reproduce.results import replace_file, write_page, write_results
+from ctlpp.reproduce.results.drawings import FORMATS, NAMES
+from ctlpp.reproduce.results.writing import replace_file, write_page, write_results
 
 NAME = "ndr-R-released"
 FILES = ("results.md", "results.parquet")

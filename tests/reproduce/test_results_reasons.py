@@ -10,11 +10,11 @@ import pytest
 from tests.reproduce.making import make_piece, scatter
 
 from ctlpp.analysis.history import History
-from ctlpp.reproduce.claims import FAILS, HOLDS, OPEN, Claim, claims
-from ctlpp.reproduce.found import Found, find
-from ctlpp.reproduce.learning import learning_of
 from ctlpp.reproduce.plan import plan
-from ctlpp.reproduce.reasons import reasons, repeats_sentence, statement
+from ctlpp.reproduce.results.claims import FAILS, HOLDS, OPEN, Claim, claims
+from ctlpp.reproduce.results.found import Found, find
+from ctlpp.reproduce.results.learning import learning_of
+from ctlpp.reproduce.results.reasons import reasons, repeats_sentence, statement
 
 NAME = "ndr-R-released"
 HIGH, PUBLISHED = scatter(0.97, 0.02, 25), [0.5, 1.0] * 12 + [0.75]

@@ -9,10 +9,10 @@ import pytest
 from tests.reproduce.making import make_piece, planned
 
 from ctlpp.report.statistics import wilson
-from ctlpp.reproduce.cells import ALL, RULE, read_cells
-from ctlpp.reproduce.found import find
-from ctlpp.reproduce.rows import Row
-from ctlpp.reproduce.verdicts import HIGHER, REPRODUCED
+from ctlpp.reproduce.results.cells import ALL, RULE, read_cells
+from ctlpp.reproduce.results.found import find
+from ctlpp.reproduce.results.rows import Row
+from ctlpp.reproduce.results.verdicts import HIGHER, REPRODUCED
 
 NAME = "ndr-R-released"
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import f_oneway, permutation_test
 
-from ctlpp.reproduce.variance import components
+from ctlpp.reproduce.results.variance import components
 
 shapes = st.tuples(st.integers(2, 6), st.integers(2, 6))
 

@@ -10,7 +10,7 @@ from tests.reproduce.making import scatter
 
 from ctlpp.report.published import PUBLISHED, ROUNDING
 from ctlpp.report.statistics import summarise
-from ctlpp.reproduce.verdicts import (
+from ctlpp.reproduce.results.verdicts import (
     FEWEST,
     HIGHER,
     LOWER,

@@ -105,7 +105,7 @@ def work_off(cells: Sequence[Planned], out: Path, orders: Orders, page: Path | N
 
     from ctlpp.cli.main import fail
     from ctlpp.reproduce.executing import MachineError, execute, machine_trouble
-    from ctlpp.reproduce.results import write_page
+    from ctlpp.reproduce.results.writing import write_page
     from ctlpp.training.inputs import find_device
 
     if find_device(orders.device).type == "cpu" and all(cell.preset == "quick" for cell in cells):

@@ -1,4 +1,4 @@
-"""The table as a figure: every seed of each model on A and R under each protocol, beside the published mean."""
+"""The main table as a figure: every seed of each model on A and R, on each kind of data, beside the published mean."""
 
 from __future__ import annotations
 
@@ -8,20 +8,25 @@ from dataclasses import dataclass
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from ctlpp.analysis.history import SUCCESS
 from ctlpp.figures.seeds import BANDS, Dots, draw_dots, draw_published, key
 from ctlpp.figures.style import COLOURS, DARK, DOUBLE, new_figure
 
 TITLES = {"lstm": "Bi-LSTM", "transformer": "Transformer", "ndr": "NDR"}
-PROTOCOLS = {"released": COLOURS[0], "paper": COLOURS[3]}
+LABELS = {
+    "repeats": ("released with repeats", COLOURS[1]),
+    "released": ("released", COLOURS[0]),
+    "paper": ("paper", COLOURS[4]),
+}  # of the kinds of data, in the order in which they stand
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One cell of the table."""
+    """A model on a variant, on one kind of data."""
 
     model: str
     variant: str
-    protocol: str
+    kind: str
     dots: dict[str, Dots]  # by split
     published: dict[str, tuple[float, float]] | None = None  # by split: mean and standard deviation
     published_seeds: int = 25
@@ -31,18 +36,15 @@ def draw_table1(entries: Sequence[Entry]) -> Figure:
     """A column of panels a variant: IID accuracy above, OOD accuracy below."""
     variants = sorted({entry.variant for entry in entries})
     models = [model for model in TITLES if any(entry.model == model for entry in entries)]
-    protocols = [name for name in PROTOCOLS if any(entry.protocol == name for entry in entries)]
-    figure = new_figure(DOUBLE, 8.6)
+    kinds = [kind for kind in LABELS if any(entry.kind == kind for entry in entries)]
+    figure = new_figure(DOUBLE, 9.4)
     grid = figure.add_gridspec(
-        2, len(variants), left=0.07, right=0.99, bottom=0.065, top=0.87, hspace=0.1, wspace=0.1, height_ratios=(1, 2.6)
+        2, len(variants), left=0.07, right=0.99, bottom=0.06, top=0.84, hspace=0.1, wspace=0.06, height_ratios=(1, 2.6)
     )
-    first: Axes | None = None
     for column, variant in enumerate(variants):
         for line, split in enumerate(("iid", "ood")):
             axes = figure.add_subplot(grid[line, column])
-            first = first or axes
-            chosen = [entry for entry in entries if entry.variant == variant]
-            _panel(axes, chosen, split, models, protocols)
+            _panel(axes, [entry for entry in entries if entry.variant == variant], split, models, kinds)
             axes.set_xticks(range(len(models)), [TITLES[model] for model in models] if line else [])
             if line == 0:
                 axes.set_title(f"variant {variant}")
@@ -50,29 +52,29 @@ def draw_table1(entries: Sequence[Entry]) -> Figure:
                 axes.set_ylabel(f"{split.upper()} accuracy")
             else:
                 axes.tick_params(labelleft=False)
-    assert first is not None
-    named = {f"a seed, protocol {name}": PROTOCOLS[name] for name in protocols}
-    handles, labels = key(first, named, published=any(entry.published for entry in entries))
-    figure.legend(handles, labels, loc="upper center", ncols=len(labels), bbox_to_anchor=(0.53, 0.995))
+    named = {f"a seed, {label}": colour for label, colour in (LABELS[kind] for kind in kinds)}
+    handles, labels = key(figure.axes[0], named, published=any(entry.published for entry in entries))
+    figure.legend(handles, labels, loc="upper center", ncols=3, bbox_to_anchor=(0.53, 0.995))
     return figure
 
 
-def _panel(axes: Axes, entries: Sequence[Entry], split: str, models: Sequence[str], protocols: Sequence[str]) -> None:
-    slots = len(protocols) + 0.5  # the published mark takes half a place
-    wide = 0.92 / slots
+def _panel(axes: Axes, entries: Sequence[Entry], split: str, models: Sequence[str], kinds: Sequence[str]) -> None:
+    wide = 0.92 / (len(kinds) + 0.4)  # the published mark takes less than half a place
     for at, model in enumerate(models):
         if at % 2 == 0:
             axes.axvspan(at - 0.5, at + 0.5, color=BANDS, linewidth=0, zorder=0)
-        own = {entry.protocol: entry for entry in entries if entry.model == model}
+        own = {entry.kind: entry for entry in entries if entry.model == model}
         left = at - 0.46
         known = next((entry for entry in own.values() if entry.published), None)
         if known and known.published:
-            draw_published(axes, left + wide * 0.25, known.published[split], known.published_seeds)
-        for number, protocol in enumerate(protocols):
-            if protocol in own:
-                middle = left + wide * (1.0 + number)
-                draw_dots(axes, middle, own[protocol].dots[split], PROTOCOLS[protocol], wide * 0.46)
+            draw_published(axes, left + wide * 0.2, known.published[split], known.published_seeds)
+        for number, kind in enumerate(kinds):
+            if kind in own:
+                middle = left + wide * (0.9 + number)
+                draw_dots(
+                    axes, middle, own[kind].dots[split], LABELS[kind][1], wide * 0.46, 3.2 if len(models) < 3 else 2.6
+                )
     if split == "ood":
-        axes.axhline(0.95, color=DARK, linestyle=":", linewidth=0.6, zorder=1)
+        axes.axhline(SUCCESS, color=DARK, linestyle=":", linewidth=0.6, zorder=1)
     axes.set(xlim=(-0.5, len(models) - 0.5), ylim=(-0.03, 1.04 if split == "ood" else 1.12))
     axes.tick_params(axis="x", length=0)

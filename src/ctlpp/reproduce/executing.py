@@ -19,7 +19,7 @@ from ctlpp.reproduce.keeping import shrink
 from ctlpp.reproduce.pacing import Alarm, Pages
 from ctlpp.reproduce.pieces import Piece, Standing, recipe_of, stand, take
 from ctlpp.reproduce.plan import Planned
-from ctlpp.reproduce.results import Written, write_results
+from ctlpp.reproduce.results.writing import Written, write_results
 from ctlpp.training.checkpoint import make_folder
 
 Start = Callable[[int], Callable[[int], None]]  # told a number of seeds, gives what to call with progress

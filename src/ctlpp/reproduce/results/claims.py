@@ -8,9 +8,9 @@ from math import sqrt
 
 from ctlpp.report.published import ROUNDING
 from ctlpp.report.statistics import Interval
-from ctlpp.reproduce.cells import ALL, Cell
-from ctlpp.reproduce.found import Found
-from ctlpp.reproduce.wording import between, listed, signed, title
+from ctlpp.reproduce.results.cells import ALL, Cell
+from ctlpp.reproduce.results.found import Found
+from ctlpp.reproduce.results.wording import between, listed, signed, title
 
 HOLDS, FAILS, OPEN = "as published", "not as published", "undecided"
 FEW, MANY, WIDEST = 4, 16, 6  # shared functions, and the most shared symbols

@@ -16,14 +16,14 @@ from ctlpp.figures.similarity import draw_side_by_side, draw_symbols
 from ctlpp.figures.staged import Cell as Staged
 from ctlpp.figures.staged import draw_staged
 from ctlpp.figures.style import render, style
+from ctlpp.figures.table1 import Entry, draw_table1
 from ctlpp.report.comparing import SPLITS
-from ctlpp.reproduce.cells import Cell
-from ctlpp.reproduce.found import Found, repeats, tables
-from ctlpp.reproduce.kinds import KINDS, run
-from ctlpp.reproduce.learning import history_of
-from ctlpp.reproduce.overview import Entry, draw_overview
-from ctlpp.reproduce.similar import Example
-from ctlpp.reproduce.wording import title
+from ctlpp.reproduce.results.cells import Cell
+from ctlpp.reproduce.results.found import Found, repeats, tables
+from ctlpp.reproduce.results.kinds import KINDS, run
+from ctlpp.reproduce.results.learning import history_of
+from ctlpp.reproduce.results.similar import Example
+from ctlpp.reproduce.results.wording import title
 
 FORMATS = ("png", "pdf")  # for the page, and for print
 DOTS = 200  # an inch, of a PNG
@@ -54,7 +54,7 @@ def drawings(found: Found, seen: Sequence[Example]) -> Iterator[Drawing]:
     """The figures by name, each with the call that draws it."""
     by_kind = {kind.name: run(found, kind) for kind in KINDS}
     if entries := [_entry(found, cell, kind) for kind, own in by_kind.items() for cell in own.values()]:
-        yield "table1", partial(draw_overview, entries)
+        yield "table1", partial(draw_table1, entries)
     for kind, own in by_kind.items():
         curves = {key: history for key, cell in own.items() if (history := history_of(cell))}
         if curves:

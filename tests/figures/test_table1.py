@@ -9,8 +9,8 @@ import pytest
 
 from ctlpp.figures.seeds import Dots
 from ctlpp.figures.style import style
-from ctlpp.reproduce.kinds import KINDS
-from ctlpp.reproduce.overview import LABELS, Entry, draw_overview
+from ctlpp.figures.table1 import LABELS, Entry, draw_table1
+from ctlpp.reproduce.results.kinds import KINDS
 
 DOTS = Dots((0.2, 0.9, 1.0, 1.0), 0.775, (0.4, 0.97))
 ALL = [
@@ -29,7 +29,7 @@ def test_every_kind_of_data_has_a_colour_of_its_own() -> None:
 @pytest.mark.parametrize("entries", [ALL, ALL[:1], ALL[2:5]])
 def test_every_seed_is_a_dot_and_nothing_reaches_over_the_edge(entries: list[Entry]) -> None:
     with style():
-        figure = draw_overview(entries)
+        figure = draw_table1(entries)
         box = figure.get_tightbbox()
     drawn = [
         sorted(np.asarray(line.get_ydata(), dtype=float).tolist())
@@ -47,7 +47,7 @@ def test_every_seed_is_a_dot_and_nothing_reaches_over_the_edge(entries: list[Ent
 
 def test_dots_of_neighbouring_kinds_do_not_mix() -> None:
     entries = [entry for entry in ALL if entry.variant == "A"]
-    axes = draw_overview(entries).axes[1]
+    axes = draw_table1(entries).axes[1]
     places = [np.asarray(line.get_xdata(), dtype=float) for line in axes.lines if line.get_marker() == "o"]
     spans = sorted((place.min(), place.max()) for place in places if len(place))
     assert len(spans) == 9

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ctlpp.reproduce.cells import Cell, read_cells
 from ctlpp.reproduce.plan import SIZES, Planned, plan
-from ctlpp.reproduce.rows import Row, Rows, make_rows, selection_for
+from ctlpp.reproduce.results.cells import Cell, read_cells
+from ctlpp.reproduce.results.rows import Row, Rows, make_rows, selection_for
 
 
 @dataclass(frozen=True)

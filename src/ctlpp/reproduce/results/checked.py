@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ctlpp.report.published import PARAMETERS
 from ctlpp.report.strangers import part
-from ctlpp.reproduce.cells import Cell
-from ctlpp.reproduce.wording import NONE, table, title
+from ctlpp.reproduce.results.cells import Cell
+from ctlpp.reproduce.results.wording import NONE, table, title
 
 CHECKS = {
     "NDR: every column's attention, gate and update by hand; the answer is read from column 0": (

@@ -6,17 +6,17 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ctlpp.report import published as paper
-from ctlpp.reproduce import chapters
-from ctlpp.reproduce.cells import Cell
-from ctlpp.reproduce.found import Found
-from ctlpp.reproduce.kinds import KINDS, Kind, asked, main_cells, nearest, run
-from ctlpp.reproduce.places import Places
-from ctlpp.reproduce.reasons import ALIKE_SETTINGS, differs, reasons, statement
-from ctlpp.reproduce.remaining import miniature, progress
-from ctlpp.reproduce.similar import Example
-from ctlpp.reproduce.tables import excluded_table, legend, name_of
-from ctlpp.reproduce.verdicts import HIGHER, LOWER, REPRODUCED, UNDECIDED
-from ctlpp.reproduce.wording import NONE, listed, mean_of, published, share, table, title, verdict
+from ctlpp.reproduce.results import chapters
+from ctlpp.reproduce.results.cells import Cell
+from ctlpp.reproduce.results.found import Found
+from ctlpp.reproduce.results.kinds import KINDS, Kind, asked, main_cells, nearest, run
+from ctlpp.reproduce.results.places import Places
+from ctlpp.reproduce.results.reasons import ALIKE_SETTINGS, differs, reasons, statement
+from ctlpp.reproduce.results.remaining import miniature, progress
+from ctlpp.reproduce.results.similar import Example
+from ctlpp.reproduce.results.tables import excluded_table, legend, name_of
+from ctlpp.reproduce.results.verdicts import HIGHER, LOWER, REPRODUCED, UNDECIDED
+from ctlpp.reproduce.results.wording import NONE, listed, mean_of, published, share, table, title, verdict
 
 NOT_COMPARED, NOT_RUN = "not compared", "not run"
 NOT_COMPARABLE = "No run is of the paper's size and settings, so that none is compared with a published number."

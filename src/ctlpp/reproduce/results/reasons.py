@@ -10,14 +10,14 @@ from math import sqrt
 
 from ctlpp.report import published as paper
 from ctlpp.report.statistics import Interval, difference
-from ctlpp.reproduce.cells import Cell
-from ctlpp.reproduce.found import Found, repeats, tables
-from ctlpp.reproduce.learning import history_of, learning_of
-from ctlpp.reproduce.rows import Row
-from ctlpp.reproduce.tables import balanced
-from ctlpp.reproduce.variance import Components, components
-from ctlpp.reproduce.verdicts import HIGHER, LOWER, REPRODUCED, UNDECIDED, Verdict
-from ctlpp.reproduce.wording import between, count, mean_of, number, published, share, signed
+from ctlpp.reproduce.results.cells import Cell
+from ctlpp.reproduce.results.found import Found, repeats, tables
+from ctlpp.reproduce.results.learning import history_of, learning_of
+from ctlpp.reproduce.results.rows import Row
+from ctlpp.reproduce.results.tables import balanced
+from ctlpp.reproduce.results.variance import Components, components
+from ctlpp.reproduce.results.verdicts import HIGHER, LOWER, REPRODUCED, UNDECIDED, Verdict
+from ctlpp.reproduce.results.wording import between, count, mean_of, number, published, share, signed
 
 STILL = 0.01  # of accuracy: a mean that moved less than this over the last tenth of the training is settled
 ALIKE = 0.01  # of accuracy: learned as well as in the paper

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 
 from ctlpp.report import published as paper
 from ctlpp.report.statistics import Interval, Summary
-from ctlpp.reproduce.verdicts import UNDECIDED, Verdict
+from ctlpp.reproduce.results.verdicts import UNDECIDED, Verdict
 
 NONE = "–"
 

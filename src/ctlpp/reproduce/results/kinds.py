@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from ctlpp.report import published as paper
-from ctlpp.reproduce.cells import Cell
-from ctlpp.reproduce.found import Found
 from ctlpp.reproduce.plan import Planned
-from ctlpp.reproduce.wording import listed, number, title
+from ctlpp.reproduce.results.cells import Cell
+from ctlpp.reproduce.results.found import Found
+from ctlpp.reproduce.results.wording import listed, number, title
 
 
 @dataclass(frozen=True)

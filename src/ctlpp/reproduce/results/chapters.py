@@ -8,15 +8,15 @@ from pathlib import Path
 
 from ctlpp.report import published as paper
 from ctlpp.report.strangers import part, text
-from ctlpp.reproduce.checked import checks_table, settings_table
-from ctlpp.reproduce.found import Found, repeats, tables
-from ctlpp.reproduce.kinds import KINDS, main_cells
-from ctlpp.reproduce.places import Places
-from ctlpp.reproduce.reasons import reach_of, repeats_sentence
-from ctlpp.reproduce.remaining import failures, miniature, progress, summary_table
-from ctlpp.reproduce.sheet import claims_table
-from ctlpp.reproduce.similar import Example
-from ctlpp.reproduce.tables import (
+from ctlpp.reproduce.results.checked import checks_table, settings_table
+from ctlpp.reproduce.results.found import Found, repeats, tables
+from ctlpp.reproduce.results.kinds import KINDS, main_cells
+from ctlpp.reproduce.results.places import Places
+from ctlpp.reproduce.results.reasons import reach_of, repeats_sentence
+from ctlpp.reproduce.results.remaining import failures, miniature, progress, summary_table
+from ctlpp.reproduce.results.sheet import claims_table
+from ctlpp.reproduce.results.similar import Example
+from ctlpp.reproduce.results.tables import (
     balanced,
     gaps_table,
     grid_table,
@@ -26,9 +26,9 @@ from ctlpp.reproduce.tables import (
     runs_table,
     variance_table,
 )
-from ctlpp.reproduce.variance import components
-from ctlpp.reproduce.verdicts import FEWEST, NEGLIGIBLE, USUAL
-from ctlpp.reproduce.wording import NONE, duration, listed, number, table, title
+from ctlpp.reproduce.results.variance import components
+from ctlpp.reproduce.results.verdicts import FEWEST, NEGLIGIBLE, USUAL
+from ctlpp.reproduce.results.wording import NONE, duration, listed, number, table, title
 
 NOT_YET = "Nothing of this has run yet."
 RULES = (

@@ -22,14 +22,14 @@ import pyarrow.parquet as pq
 
 from ctlpp.report import page as report
 from ctlpp.report.collecting import collect
-from ctlpp.reproduce.cells import RUNS
-from ctlpp.reproduce.drawings import FORMATS, NAMES, draw_all
-from ctlpp.reproduce.found import Found, find
-from ctlpp.reproduce.page import make_page
-from ctlpp.reproduce.parquet import as_table
 from ctlpp.reproduce.plan import Planned
-from ctlpp.reproduce.sheet import sheet
-from ctlpp.reproduce.similar import examples
+from ctlpp.reproduce.results.cells import RUNS
+from ctlpp.reproduce.results.drawings import FORMATS, NAMES, draw_all
+from ctlpp.reproduce.results.found import Found, find
+from ctlpp.reproduce.results.page import make_page
+from ctlpp.reproduce.results.parquet import as_table
+from ctlpp.reproduce.results.sheet import sheet
+from ctlpp.reproduce.results.similar import examples
 
 FIGURES = "figures"
 

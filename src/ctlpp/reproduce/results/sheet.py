@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ctlpp.reproduce.claims import claims
-from ctlpp.reproduce.found import Found
-from ctlpp.reproduce.kinds import main_cells
-from ctlpp.reproduce.remaining import done_table, failures, miniature, progress
-from ctlpp.reproduce.tables import (
+from ctlpp.reproduce.results.claims import claims
+from ctlpp.reproduce.results.found import Found
+from ctlpp.reproduce.results.kinds import main_cells
+from ctlpp.reproduce.results.remaining import done_table, failures, miniature, progress
+from ctlpp.reproduce.results.tables import (
     excluded_table,
     gaps_table,
     grid_table,
@@ -18,7 +18,7 @@ from ctlpp.reproduce.tables import (
     statistics_table,
     variance_table,
 )
-from ctlpp.reproduce.wording import table, title
+from ctlpp.reproduce.results.wording import table, title
 
 NOTHING = "Nothing has run yet."
 
