@@ -32,7 +32,7 @@ def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("two_cores")
-def test_parts_come_back_in_order_also_those_left_over() -> None:
+def test_parts_come_back_in_order() -> None:
     crowd = make(5, 1, 4)
     crowd.vectorised = False
     assert in_parts(crowd, lambda part, in_vain: part.seeds) == [(5,), (1,), (4,)]

@@ -93,7 +93,7 @@ def split(crowd: Crowd, workers: int) -> list[Crowd]:
 
 
 def in_parts(crowd: Crowd, work: Callable[[Crowd, Event], Result]) -> list[Result]:
-    """`work` done on every part of the crowd; on a CPU, each core takes parts of its own, and all share those left.
+    """`work` done on every part of the crowd; on a CPU, each core takes parts of its own.
 
     After an error or Ctrl-C the event that `work` is given is set: it may as well stop.
     """
@@ -103,15 +103,14 @@ def in_parts(crowd: Crowd, work: Callable[[Crowd, Event], Result]) -> list[Resul
     parts = split(crowd, workers)
     if workers == 1:
         return [work(part, in_vain) for part in parts]
-    threads, even = torch.get_num_threads(), len(parts) - len(parts) % workers
+    threads = torch.get_num_threads()
     torch.set_num_threads(1)  # within a part
     pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,))
     try:
-        found = list(pool.map(lambda part: work(part, in_vain), parts[:even]))
+        return list(pool.map(lambda part: work(part, in_vain), parts))
     except BaseException:
         in_vain.set()
         raise
     finally:
         pool.shutdown(cancel_futures=True)  # what has not begun does not begin
         torch.set_num_threads(threads)
-    return found + [work(part, in_vain) for part in parts[even:]]
