@@ -11,9 +11,7 @@ Shapes: S seeds, N rows, D width and hidden units of the gate net, F hidden unit
 
 from __future__ import annotations
 
-from functools import cache
-from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 import triton
@@ -22,6 +20,7 @@ from torch import Tensor
 
 from ctlpp.kernels import activation
 from ctlpp.kernels.activation import gelu, gelu_slope
+from ctlpp.kernels.descriptors import described, made_for
 from ctlpp.kernels.products import blocks, times
 
 
@@ -105,17 +104,10 @@ def hidden_backward(de, down, pre, pre_ptr, b_ptr, part_ptr, N, pre_step, b_step
         tl.store(part, tl.sum(dx, axis=0))
 
 
-@cache
-def _made_for(device: torch.device) -> bool:
-    """Whether the kernels are made for a card; the host's side of descriptors came with Triton 3.4."""
-    known = find_spec("triton.tools.tensor_descriptor") is not None
-    return known and device.type == "cuda" and torch.cuda.get_device_capability(device) == (9, 0)
-
-
 def fits(pre: Tensor, width: int) -> bool:
     """Whether product and GELU can be one kernel: bf16 on sm_90, width and hidden units in whole tiles."""
     whole = all(size % tile.columns == 0 for size in (width, pre.shape[2]) for tile in (FORWARD, BACKWARD))
-    return whole and pre.dtype == torch.bfloat16 and _made_for(pre.device)
+    return whole and pre.dtype == torch.bfloat16 and made_for(pre.device)
 
 
 def forward(a: Tensor, up: Tensor, bias: Tensor, pre: Tensor, act: Tensor) -> None:
@@ -127,8 +119,8 @@ def forward(a: Tensor, up: Tensor, bias: Tensor, pre: Tensor, act: Tensor) -> No
             activation.forward(pre[..., net], bias[:, net], act[..., net], None, gelu=True)
         return
     hidden_forward[_grid(tile, F, N, S)](
-        _described(a, tile.rows, tile.step), _described(up, tile.columns, tile.step),
-        _described(pre, tile.rows, tile.columns), _described(act, tile.rows, tile.columns), bias, bias.stride(0), D=D,
+        described(a, tile.rows, tile.step), described(up, tile.columns, tile.step),
+        described(pre, tile.rows, tile.columns), described(act, tile.rows, tile.columns), bias, bias.stride(0), D=D,
         ROWS=tile.rows, COLUMNS=tile.columns, STEP=tile.step, ROWS_FIRST=tile.rows_first, EARLY=tile.early,
         num_warps=tile.warps, num_stages=tile.stages, maxnreg=tile.registers,
     )  # fmt: skip
@@ -151,8 +143,8 @@ def backward(de: Tensor, down: Tensor, pre: Tensor, bias: Tensor, part: Tensor) 
             activation.backward(dact, pre[..., net], bias[:, net], part[..., net], None, gelu=True)
         return
     hidden_backward[_grid(tile, F, N, S)](
-        _described(de.flatten(0, 1), tile.rows, tile.step), _described(down, tile.step, tile.columns),
-        _described(pre, tile.rows, tile.columns), pre, bias, part, N, pre.stride(0), bias.stride(0), part.stride(0),
+        described(de.flatten(0, 1), tile.rows, tile.step), described(down, tile.step, tile.columns),
+        described(pre, tile.rows, tile.columns), pre, bias, part, N, pre.stride(0), bias.stride(0), part.stride(0),
         part.stride(1), DATA=F - D, D=D, ROWS=tile.rows, COLUMNS=tile.columns, STEP=tile.step,
         ROWS_FIRST=tile.rows_first, EARLY=tile.early, num_warps=tile.warps, num_stages=tile.stages,
         maxnreg=tile.registers,
@@ -168,10 +160,3 @@ def _grid(tile: Tile, F: int, N: int, S: int) -> tuple[int, int, int]:
 def _nets(F: int, D: int) -> tuple[slice, slice]:
     """The hidden units of the data net and of the gate net."""
     return slice(0, F - D), slice(F - D, F)
-
-
-def _described(x: Tensor, rows: int, columns: int) -> Any:
-    """A descriptor that moves a seed's tiles of x, (S, …, …); beyond its rows it reads zeros and writes nothing."""
-    from triton.tools.tensor_descriptor import TensorDescriptor
-
-    return TensorDescriptor.from_tensor(x, [1, rows, columns])
