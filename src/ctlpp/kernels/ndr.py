@@ -99,11 +99,12 @@ class Pass:
         self.read, self.o, self.a = self.room(self.D), self.room(self.D), self.room(self.D)
         self.pre, self.act = self.room(self.hidden + self.D), self.room(self.hidden + self.D)
         self.d, self.e = self.de = self.room(self.D, 2)  # the nets' outputs
+        self.scale = self.room(1, dtype=torch.float32)  # 1 / deviation, of norm_a
         self.h_first = self.h.new_empty(self.S, self.B, self.D)  # the state that the last layer updates
 
-    def room(self, width: int, *several: int, whole: bool = False) -> Tensor:
+    def room(self, width: int, *several: int, whole: bool = False, dtype: torch.dtype | None = None) -> Tensor:
         rows = (self.depth - 1) * self.N + (self.N if whole else self.B)
-        return torch.empty(*several, self.S, rows, width, dtype=self.dtype, device=self.keys.device)
+        return torch.empty(*several, self.S, rows, width, dtype=dtype or self.dtype, device=self.keys.device)
 
     def of(self, rows: Tensor, n: int) -> Tensor:
         """The rows of layer n."""
@@ -139,7 +140,7 @@ class Pass:
                 geometric.forward(x, W.bx, W.scalars, self.rooms[n], read, self.dropout("key", n))
             h = self.state(n)
             times(read, W.out, out=o)
-            norm.forward(h, o, None, *W.norm_a, a, self.dropout("out", n))
+            norm.forward(h, o, None, *W.norm_a, a, self.of(self.scale, n), self.dropout("out", n))
             ffn.forward(a, W.up, W.b_up, pre, act)
             times(act[..., self.data], W.down[..., self.data], out=d)
             times(act[..., self.shut], W.down[..., self.shut], out=e)

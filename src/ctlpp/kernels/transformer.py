@@ -100,6 +100,7 @@ class Pass:
         words = relative.words(*self.weights.vectors.u.shape[1:])
         self.bits = self.room(words, torch.int32, whole=True)  # which keys are kept
         self.read, self.o, self.a, self.d = (self.room(self.D) for _ in range(4))
+        self.a_scale, self.h_scale = (self.room(1, torch.float32) for _ in range(2))  # 1 / deviation, of the norms
         self.pre, self.act = self.room(self.F), self.room(self.F)
         self.h_first = self.h.new_empty(self.S, self.B, self.D)  # the state that the last layer adds to
         self.waves = sinusoids(torch.arange(1 - self.T, self.T, device=keys.device, dtype=torch.float32), self.D)
@@ -152,10 +153,10 @@ class Pass:
                 self.h_first.copy_(self.first(self.of(self.h, n)))
             h = self.state(n)
             times(read, W.out, out=o)
-            norm.forward(h, o, None, *W.norm_a, a, self.dropout("out", n))
+            norm.forward(h, o, None, *W.norm_a, a, self.of(self.a_scale, n), self.dropout("out", n))
             times(a, W.up, out=pre)
             activation.forward(pre, W.b_up, act, self.dropout("hidden", n), gelu=False)
             times(act, W.down, out=d)
             new = torch.empty_like(h) if self.last(n) else self.of(self.h, n + 1)
-            norm.forward(a, d, W.b_down, *W.norm_h, new, self.dropout("ffn", n))
+            norm.forward(a, d, W.b_down, *W.norm_h, new, self.of(self.h_scale, n), self.dropout("ffn", n))
         return new

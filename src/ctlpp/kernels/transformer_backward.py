@@ -41,13 +41,13 @@ class Backward:
         run, W = self.run, self.run.weights
         dh, more = dread_out, None  # what dh lacks
         for n in reversed(range(run.depth)):
-            x, bits, o, a, pre, d = (run.of(rows, n) for rows in (run.x, run.bits, run.o, run.a, run.pre, run.d))
-            dropout = run.dropout("ffn", n)
-            norm.backward(dh, more, a, d, W.b_down, W.norm_h[0], dh, self.h_part[:, n], dropout, add=False)
+            x, bits, o, pre, d = (run.of(rows, n) for rows in (run.x, run.bits, run.o, run.pre, run.d))
+            scale, dropout = run.of(run.h_scale, n), run.dropout("ffn", n)
+            norm.backward(dh, more, d, scale, W.norm_h[0], dh, self.h_part[:, n], dropout, add=False, bias=True)
             dact, dropout = torch.bmm(d, W.down), run.dropout("hidden", n)
             activation.backward(dact, pre, W.b_up, self.up_part[:, n], dropout, gelu=False)
-            more, dropout = torch.bmm(pre, W.up), run.dropout("out", n)
-            norm.backward(dh, more, run.state(n), o, None, W.norm_a[0], dh, self.a_part[:, n], dropout, add=False)
+            more, scale, dropout = torch.bmm(pre, W.up), run.of(run.a_scale, n), run.dropout("out", n)
+            norm.backward(dh, more, o, scale, W.norm_a[0], dh, self.a_part[:, n], dropout, add=False)
             dread, sums = torch.bmm(o, W.out), (self.r_part[:, n], self.scale_part[:, n])
             dread = self.spread(dread) if run.last(n) else dread
             relative.backward(dread, x, run.r[:, n], W.vectors, bits, *sums, run.dropout("key", n))
