@@ -25,6 +25,7 @@ from unittest.mock import patch
 
 import torch
 
+from ctlpp.kernels import shared_weights
 from ctlpp.kernels.ffn import Tile
 from ctlpp.models.zoo import MODELS
 from ctlpp.training.crowd import gather
@@ -43,30 +44,22 @@ def hidden(way: str, rows: int, columns: int, registers: int | None = None, **ho
     return {f"ffn.{way}": Tile(rows, columns, step=64, warps=4, stages=2, registers=registers, **how)}
 
 
+def together(*tile: int) -> Settings:
+    return {"shared_weights.TILE": shared_weights.Tile(*tile)}
+
+
 CANDIDATES: list[tuple[str, str, Settings]] = [  # part of the step, what is tried, settings; most promising first
-    ("sums, weights", "a kernel for sums", {"sums.KERNEL": True}),
-    ("units, backward", "pre early", hidden("BACKWARD", 128, 64, early=True)),
-    ("units, forward", "rows first", hidden("FORWARD", 128, 128, 168, rows_first=True)),
-    ("gate, backward", "2 rows × 16", {"gate.BACK": 2, "gate.LOOPS": 16}),
-    ("sums, weights", "… and products in 4 shares", {"sums.KERNEL": True, "products.SHARES": 4}),
-    ("sums, weights", "… straight to their places", {"sums.KERNEL": True, "products.DIRECT": True}),
-    ("scores", "80 registers", {"pairs.SCORE_REGISTERS": 80}),
-    ("first column, backward", "8 examples, 4 warps", {"first_column.BACK": 8}),
-    ("norm, backward", "2 rows × 32", {"norm.LOOPS": 32}),
+    ("weights", "cuBLAS", {"shared_weights.FILLED": 2.0}),
+    ("weights", "128 × 256, 3 stages", together(128, 256, 64, 8, 3)),
+    ("weights", "256 × 128, 4 stages", together(256, 128, 64, 8, 4)),
+    ("weights", "128 × 128, 3 stages", together(128, 128, 64, 4, 3)),
     ("units, forward", "64 × 128, rows first, b early", hidden("FORWARD", 64, 128, rows_first=True, early=True)),
-    ("gate, backward", "2 rows × 32", {"gate.BACK": 2, "gate.LOOPS": 32}),
-    ("sums, weights", "… and products in 8 shares", {"sums.KERNEL": True, "products.SHARES": 8}),
     ("scores", "1 tile a program", {"pairs.TILES": 1}),
-    ("units, backward", "pre early, 64 × 128", hidden("BACKWARD", 64, 128, 128, early=True)),
-    ("units, backward", "pre early, 64 × 64", hidden("BACKWARD", 64, 64, early=True)),
-    ("norm, backward", "1 row × 64", {"norm.BACK": 1, "norm.LOOPS": 64}),
-    ("gate, forward", "2 rows", {"gate.ROWS": 2}),
-    ("scores, backward", "4 tiles", {"pairs_backward.SCORE": 4}),
+    ("scores", "80 registers", {"pairs.SCORE_REGISTERS": 80}),
     ("scores, backward", "168 registers", {"pairs_backward.SCORE_REGISTERS": 168}),
-    ("scores", "read ahead", {"pairs.SCORE_STAGES": 2}),
     ("units, forward", "128 × 64, rows first, b early", hidden("FORWARD", 128, 64, rows_first=True, early=True)),
-    ("gate, backward", "1 row × 32", {"gate.BACK": 1, "gate.LOOPS": 32}),
     ("geometric, backward", "64 rows, 2 warps", {"geometric.BACK_WARPS": 2}),
+    ("gate, backward", "1 row × 32", {"gate.BACK": 1, "gate.LOOPS": 32}),
 ]
 
 

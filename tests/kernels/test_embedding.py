@@ -8,7 +8,7 @@ pytest.importorskip("triton")
 
 from ctlpp.kernels import embedding
 
-S, V, D, B = 3, 70, 16, 7
+S, V, D, B = 3, 70, 19, 7
 
 
 def batch(columns: int, *, shared: bool) -> tuple[Tensor, Tensor]:

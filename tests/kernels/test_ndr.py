@@ -12,7 +12,7 @@ from ctlpp.training.streams import step_keys
 
 pytest.importorskip("triton")
 
-from ctlpp.kernels import ffn, ndr, ndr_backward, products, sums
+from ctlpp.kernels import ffn, ndr, ndr_backward, shared_weights
 
 VOCABULARY, CLASSES, SEEDS = 13, 5, (3, 5)
 DROPOUTS = ("dropout", "key_dropout", "gate_dropout")
@@ -70,13 +70,9 @@ def test_they_do_with_hidden_units_made_by_one_kernel(monkeypatch: pytest.Monkey
     compare(length=4, batch=7)
 
 
-@pytest.mark.parametrize("direct", [False, True], ids=["shares", "direct"])
-def test_they_do_with_sums_by_a_kernel_and_weights_products_in_shares_or_straight_to_their_places(
-    direct: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sums, "KERNEL", True)
-    monkeypatch.setattr(products, "DIRECT", direct)
-    monkeypatch.setattr(products, "SHARES", 1 if direct else 4)
+def test_they_do_with_the_gradients_of_shared_weights_made_by_one_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_weights, "fits", lambda rows: True)
+    monkeypatch.setattr(shared_weights, "TILE", shared_weights.Tile(32, 32, 16, warps=4, stages=2))
     compare(length=3, batch=4)
     compare(length=2, batch=3, depth=1)
 

@@ -1,4 +1,4 @@
-"""Partial sums arrive in the places of the gradients, by PyTorch and by the kernel."""
+"""Partial sums arrive in the places of the gradients."""
 
 import pytest
 import torch
@@ -6,14 +6,9 @@ from torch import Tensor
 
 pytest.importorskip("triton")
 
-from ctlpp.kernels import products, sums
+from ctlpp.kernels import sums
 
 S, P = 3, 5000
-
-
-@pytest.fixture(params=[False, True], ids=["PyTorch", "kernel"], autouse=True)
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sums, "KERNEL", request.param)
 
 
 def draw(*shape: int) -> Tensor:
@@ -38,10 +33,3 @@ def test_sums_are_added_to_what_is_there_and_places_may_be_matrices() -> None:
     expected = place + part.sum(1)
     sums.add_up(part, [place], add=True)
     torch.testing.assert_close(place, expected)
-
-
-def test_shares_of_rows_are_the_most_that_divide_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(products, "SHARES", 8)
-    assert [products.shares(rows) for rows in (64, 6, 35, 13)] == [8, 6, 7, 1]
-    x = draw(S, 12, 8)[..., 2:5]
-    torch.testing.assert_close(products.cut(x, 3)[4], x[1, 4:8])

@@ -1,6 +1,6 @@
-"""Embeddings of a batch straight into the rows of the first state, and the gradient of their table.
+"""A table's entries for the tokens of a batch, straight into the rows of the first layer, and the table's gradient.
 
-Shapes: S seeds, V vocabulary, D width (a power of two), N = B · T rows. One batch for all seeds or one a seed.
+Shapes: S seeds, V vocabulary, D width, N = B · T rows. One batch for all seeds or one a seed.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from torch import Tensor
 from ctlpp.kernels.products import blocks
 from ctlpp.kernels.sums import add_up
 
-ROWS, WARPS = 16, 4  # rows of a program of the look-up
+ROWS, COLUMNS, WARPS = 16, 256, 4  # rows and columns of a program of the look-up
 BACK, LOOPS, BACK_WARPS = 32, 8, 4  # rows that the gradient takes at a time, how often, warps of a program
 TOKENS, WIDTH = 64, 128  # ids and columns of a program of the gradient
 
 
 @triton.jit
 def embedding_look_up(table_ptr, ids_ptr, out_ptr, N, table_step, ids_step, out_step, ROWS: tl.constexpr,
-                      D: tl.constexpr):  # fmt: skip
-    """Grid (row blocks, seeds). `…_step`: elements from one seed to the next."""
-    seed, column = tl.program_id(1).to(tl.int64), tl.arange(0, D)
-    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    inside = row < N
-    ids = tl.load(ids_ptr + seed * ids_step + row, mask=inside, other=0).to(tl.int32)
-    found = tl.load(table_ptr + seed * table_step + (ids[:, None] * D + column[None, :]))
+                      W: tl.constexpr, D: tl.constexpr):  # fmt: skip
+    """Grid (blocks of W columns, row blocks, seeds). `…_step`: elements from one seed to the next."""
+    seed, column = tl.program_id(2).to(tl.int64), tl.program_id(0) * W + tl.arange(0, W)
+    row = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
+    inside = (row < N)[:, None] & (column < D)[None, :]
+    ids = tl.load(ids_ptr + seed * ids_step + row, mask=row < N, other=0).to(tl.int32)
+    found = tl.load(table_ptr + seed * table_step + (ids[:, None] * D + column[None, :]), mask=inside, other=0.0)
     to = out_ptr + seed * out_step + (row[:, None] * D + column[None, :])
-    tl.store(to, found.to(out_ptr.dtype.element_ty), mask=inside[:, None])
+    tl.store(to, found.to(out_ptr.dtype.element_ty), mask=inside)
 
 
 @triton.jit
@@ -39,13 +39,13 @@ def embedding_gradient(ids_ptr, dy_ptr, more_ptr, part_ptr, N, V, ids_step, dy_s
 
     Grid (row blocks, blocks of TOKENS ids by W columns, seeds).
     """
-    seed = tl.program_id(2).to(tl.int64)
-    token = tl.program_id(1) // (D // W) * TOKENS + tl.arange(0, TOKENS)
-    column = tl.program_id(1) % (D // W) * W + tl.arange(0, W)
+    seed, across = tl.program_id(2).to(tl.int64), tl.cdiv(D, W)
+    token = tl.program_id(1) // across * TOKENS + tl.arange(0, TOKENS)
+    column = tl.program_id(1) % across * W + tl.arange(0, W)
     total = tl.zeros((TOKENS, W), tl.float32)
     for loop in range(LOOPS):
         row = (tl.program_id(0) * LOOPS + loop) * ROWS + tl.arange(0, ROWS)
-        inside = row[:, None] < N
+        inside = (row < N)[:, None] & (column < D)[None, :]
         ids = tl.load(ids_ptr + seed * ids_step + row, mask=row < N, other=-1).to(tl.int32)
         at = row[:, None] * D + column[None, :]
         dy = tl.load(dy_ptr + seed * dy_step + at, mask=inside, other=0.0)
@@ -54,24 +54,25 @@ def embedding_gradient(ids_ptr, dy_ptr, more_ptr, part_ptr, N, V, ids_step, dy_s
         hot = tl.where(token[:, None] == ids[None, :], 1.0, 0.0).to(dy_ptr.dtype.element_ty)
         total += tl.dot(hot, dy, input_precision="ieee")
     to = part_ptr + seed * part_step + tl.program_id(0) * V * D + (token[:, None] * D + column[None, :])
-    tl.store(to, total, mask=token[:, None] < V)
+    tl.store(to, total, mask=(token < V)[:, None] & (column < D)[None, :])
 
 
 def look_up(table: Tensor, ids: Tensor, out: Tensor) -> None:
-    """The embeddings of a batch. table: (S, V, D) float32, ids: (B, T) or (S, B, T) -> out: (S, B · T, D)"""
+    """The entries of a batch's tokens. table: (S, V, D), ids: (B, T) or (S, B, T) -> out: (S, B · T, D)"""
     (S, N, D), ids = out.shape, ids.contiguous()
-    embedding_look_up[blocks(N, ROWS), S](
-        table, ids, out, N, table.stride(0), _step(ids), out.stride(0), ROWS=ROWS, D=D, num_warps=WARPS
+    W = min(triton.next_power_of_2(D), COLUMNS)
+    embedding_look_up[blocks(D, W), blocks(N, ROWS), S](
+        table, ids, out, N, table.stride(0), _step(ids), out.stride(0), ROWS=ROWS, W=W, D=D, num_warps=WARPS
     )
 
 
 def gradient(ids: Tensor, dy: Tensor, more: Tensor | None, out: Tensor) -> None:
-    """The table's gradient, if that of the embeddings is dy (+ more), (S, B · T, D) -> out: (S, V, D)"""
+    """The table's gradient, if that of the rows is dy (+ more), (S, B · T, D) -> out: (S, V, D) float32"""
     (S, N, D), V, ids = dy.shape, out.shape[1], ids.contiguous()
     also = dy if more is None else more
     part = torch.empty(S, blocks(N, BACK * LOOPS), V, D, device=dy.device)
-    W = min(D, WIDTH)
-    embedding_gradient[part.shape[1], blocks(V, TOKENS) * (D // W), S](
+    W = min(triton.next_power_of_2(D), WIDTH)
+    embedding_gradient[part.shape[1], blocks(V, TOKENS) * blocks(D, W), S](
         ids, dy, also, part, N, V, _step(ids), dy.stride(0), also.stride(0), part.stride(0), ROWS=BACK, LOOPS=LOOPS,
         TOKENS=TOKENS, W=W, D=D, MORE=more is not None, num_warps=BACK_WARPS,
     )  # fmt: skip

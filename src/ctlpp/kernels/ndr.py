@@ -4,6 +4,7 @@ It computes what `vmap` and autograd make of `ctlpp.models.ndr.NDR` (the tests c
 differences in how:
 - activations of all layers lie in one buffer of rows and are kept in bf16; arithmetic inside kernels is float32;
 - products that share an input are one product (q, k, v and direction; both feed-forward nets, see `ffn`);
+- a column of the first layer's input depends on its token alone, so its first product is made once a token;
 - the gradient of an activation takes the activation's place, and the gradient of a weight that all layers share is one
   product over all layers' rows at the end;
 - dropout masks are recomputed from the seeds' counters, but for the keys', which are kept as bits.
@@ -80,12 +81,15 @@ class Pass:
     """One forward over a batch, kept for the backward.
 
     The classifier reads column 0 alone, so the last layer goes on with B rows instead of N behind its attention. Rows
-    of all layers lie one after the other: (S, (depth − 1) · N + B, …), or (S, depth · N, …) for what attention needs.
+    of all layers lie one after the other: (S, (depth − 1) · N + B, …), or (S, depth · N + V, …) for what attention
+    needs; the V rows at its end are the first layer's once a token.
     """
 
     def __init__(self, model: NDR, w: Views, keys: Tensor, ids: Tensor, dtype: torch.dtype) -> None:
+        """ids: (B, T) or (S, B, T)."""
         layer, attend = model.layer, model.layer.attend
-        self.keys, self.weights = keys, Weights.of(w, dtype)
+        self.keys, self.ids, self.weights = keys, ids, Weights.of(w, dtype)
+        self.V = model.embed.num_embeddings
         self.S, (self.B, self.T), self.depth = len(keys), ids.shape[-2:], model.depth
         self.N, self.D = self.B * self.T, model.classify.in_features
         self.heads, self.hidden = attend.heads, layer.ffn_data.up.out_features
@@ -103,12 +107,16 @@ class Pass:
         self.h_first = self.h.new_empty(self.S, self.B, self.D)  # the state that the last layer updates
 
     def room(self, width: int, *several: int, whole: bool = False, dtype: torch.dtype | None = None) -> Tensor:
-        rows = (self.depth - 1) * self.N + (self.N if whole else self.B)
+        rows = (self.depth - 1) * self.N + (self.N + self.V if whole else self.B)
         return torch.empty(*several, self.S, rows, width, dtype=dtype or self.dtype, device=self.keys.device)
 
     def of(self, rows: Tensor, n: int) -> Tensor:
         """The rows of layer n."""
         return rows[..., n * self.N : (n + 1) * self.N, :]
+
+    def by_token(self, rows: Tensor) -> Tensor:
+        """The first layer's rows once a token, (S, V, …)."""
+        return rows[:, self.depth * self.N :]
 
     def first(self, rows: Tensor) -> Tensor:
         """Column 0 of every example. (S, N, W) -> (S, B, W)"""
@@ -124,15 +132,23 @@ class Pass:
     def dropout(self, name: str, n: int) -> Dropout:
         return self.dropouts.at(name, n, self.keys, self.T if self.last(n) and name != "key" else 1)
 
-    def forward(self, table: Tensor, ids: Tensor) -> Tensor:
-        """Column 0 after the last layer, (S, B, D), from the embeddings, (S, V, D), of ids: (B, T) or (S, B, T)."""
+    def begin(self, table: Tensor) -> None:
+        """The first state, and the first product."""
+        h, x = (self.by_token(rows) for rows in (self.h, self.x))
+        times(h.copy_(table), self.weights.x, out=x)
+        look_up(h, self.ids, self.of(self.h, 0))
+        look_up(x, self.ids, self.of(self.x, 0))
+
+    def forward(self, table: Tensor) -> Tensor:
+        """Column 0 after the last layer, (S, B, D), from the embeddings, (S, V, D)."""
         W = self.weights
-        look_up(table, ids, self.of(self.h, 0))
+        self.begin(table)
         for n in range(self.depth):
             x, read, o, a, pre, act, d, e = (
                 self.of(rows, n) for rows in (self.x, self.read, self.o, self.a, self.pre, self.act, self.d, self.e)
             )
-            times(self.of(self.h, n), W.x, out=x)
+            if n > 0:
+                times(self.of(self.h, n), W.x, out=x)
             if self.last(n):
                 first_column.forward(x, W.bx, W.scalars, read, self.dropout("key", n), heads=self.heads)
                 self.h_first.copy_(self.first(self.of(self.h, n)))

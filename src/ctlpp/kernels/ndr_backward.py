@@ -6,10 +6,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ctlpp.kernels import embedding, ffn, first_column, gate, geometric, norm, products
+from ctlpp.kernels import embedding, ffn, first_column, gate, geometric, norm, shared_weights
 from ctlpp.kernels.classifier import read_out
 from ctlpp.kernels.ndr import Pass, Views
-from ctlpp.kernels.products import cut, of_transposed
+from ctlpp.kernels.shared_weights import Rows
 from ctlpp.kernels.sums import add_up
 from ctlpp.models.ndr import NDR
 
@@ -31,8 +31,8 @@ class Backward:
         part = torch.empty(self.run.S, sum(of_layers), width, device=self.run.keys.device)
         return part, part.split(of_layers, dim=1)
 
-    def __call__(self, dread_out: Tensor) -> tuple[Tensor, Tensor | None]:
-        """From the gradient of column 0 after the last layer, (S, B, D), to the two summands of the first state's.
+    def __call__(self, dread_out: Tensor) -> None:
+        """From the gradient of column 0 after the last layer, (S, B, D), to all others.
 
         The gradients of x, o, pre, d and e take their places.
         """
@@ -50,21 +50,30 @@ class Backward:
                 self.last = first_column.backward(dread, x, W.bx, W.scalars, key_dropout, heads=run.heads)
             else:
                 geometric.backward(dread, x, W.bx, W.scalars, run.rooms[n], self.attend.at(n), key_dropout)
-            more = torch.bmm(x, W.x)
-            if run.last(n):
+            if n > 0:
+                more = torch.bmm(x, W.x)
+            if n > 0 and run.last(n):
                 run.first(more).add_(dh)
                 dh, more = more, None
+        self.embedding_gradient(dh)
         self.weight_gradients()
-        return dh, more
+
+    def embedding_gradient(self, dh: Tensor) -> None:
+        """From dh of the first state, but for what comes through its product x, whose gradient is summed by token."""
+        run, table = self.run, self.g["embed.weight"]
+        x = run.by_token(run.x)
+        dx = torch.empty_like(x, dtype=torch.float32)
+        embedding.gradient(run.ids, run.of(run.x, 0), None, out=dx)
+        embedding.gradient(run.ids[..., :1] if run.last(0) else run.ids, dh, None, out=table)
+        table.add_(torch.bmm(x.copy_(dx), run.weights.x))
 
     def weight_gradients(self) -> None:
         """One product over all layers for each weight, and the sums that the kernels left."""
         run = self.run
-        self.product(run.x, run.h, "attend.qkv.weight", "attend.direction.weight")
-        self.product(run.o, run.read, "attend.out.weight")
-        self.product(run.pre, run.a, "ffn_data.up.weight", "ffn_gate.up.weight")
-        self.product(run.d, run.act[..., run.data], "ffn_data.down.weight")
-        self.product(run.e, run.act[..., run.shut], "ffn_gate.down.weight")
+        rows = Rows(run.x[:, run.N :], run.h[:, run.N :], run.o, run.read, run.pre, run.a, run.de, run.act)
+        attend, up, down = ("attend.qkv", "attend.direction", "attend.out"), "ffn_{}.up", "ffn_{}.down"
+        names = *attend, *(of.format(net) for of in (up, down) for net in ("data", "gate"))
+        shared_weights.gradients(rows, self.places(*(f"{name}.weight" for name in names)))
         (qkv,) = self.places("attend.qkv.bias")
         add_up(self.last.qkv, [qkv])
         add_up(self.attend.qk.flatten(1, 2), [qkv[:, : 2 * run.D]], add=True)
@@ -74,14 +83,6 @@ class Backward:
         names = ("norm_u.weight", "norm_u.bias", "ffn_data.down.bias", "ffn_gate.down.bias")
         add_up(self.gate_part, self.places(*names))
         self.match_gradients()
-
-    def product(self, dy: Tensor, x: Tensor, *names: str) -> None:
-        """The gradient of weights that lie side by side, dyᵀ · x."""
-        places, n = self.places(*names), products.shares(x.shape[1])
-        if products.DIRECT and n == len(places) == 1:
-            of_transposed(dy, x, out=places[0])
-        else:
-            add_up(of_transposed(cut(dy, n), cut(x, n)).unflatten(0, (-1, n)), places)
 
     def match_gradients(self) -> None:
         """Of what turns content and direction preferences into a match, from the sums that the attention left."""
@@ -103,6 +104,6 @@ def gradient(
     """Losses (S,) of a crowd of NDRs on a batch; their gradients go to `g`. tokens: (B, T − 1) or (S, B, T − 1)."""
     ids = F.pad(tokens, (1, 0), value=model.start)
     run = Pass(model, w, keys, ids, dtype)
-    losses, dread = read_out(run.forward(w["embed.weight"], ids), w, g, targets)
-    embedding.gradient(ids, *Backward(run, g)(dread), out=g["embed.weight"])
+    losses, dread = read_out(run.forward(w["embed.weight"]), w, g, targets)
+    Backward(run, g)(dread)
     return losses

@@ -13,7 +13,6 @@ from torch import Tensor
 
 from ctlpp.kernels.products import blocks
 
-KERNEL = False  # by the kernel below; otherwise by PyTorch, with a copy to each place
 NUMBERS, WARPS = 2048, 4  # that a program reads at a time
 
 
@@ -45,11 +44,6 @@ def add_up(part: Tensor, places: Sequence[Tensor], *, add: bool = False) -> None
     The places are views of one matrix of gradients, (S, P).
     """
     part, flat = part.flatten(2), [place.flatten(1) for place in places]
-    if not KERNEL:
-        whole = part[:, 0] if part.shape[1] == 1 else part.sum(1)
-        for place, piece in zip(flat, whole.split([place.shape[1] for place in flat], dim=1), strict=True):
-            place.add_(piece) if add else place.copy_(piece)
-        return
     assert part.is_contiguous()
     S, R, W = part.shape
     ends = [sum(place.shape[1] for place in flat[:n]) for n in range(1, len(flat))]

@@ -1,0 +1,77 @@
+"""The gradients of weights that all layers share, by one kernel or a product each, are products over all rows."""
+
+import pytest
+import torch
+from torch import Tensor
+
+pytest.importorskip("triton")
+
+from ctlpp.kernels import shared_weights
+from ctlpp.kernels.shared_weights import Rows, Tile
+
+S, ALL, SHORT, D, HIDDEN, SIDES = 2, 45, 37, 32, 64, 8
+SHAPES = {
+    "qkv": (3 * D, D),
+    "direction": (SIDES, D),
+    "out": (D, D),
+    "up": (HIDDEN, D),
+    "down": (D, HIDDEN),
+    "up_gate": (D, D),
+    "down_gate": (D, D),
+}
+OTHER = 5  # parameters before, between and after them
+
+
+def draw(*shape: int) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)))
+
+
+def rows() -> Rows:
+    return Rows(
+        x=draw(S, ALL + 3, 3 * D + SIDES)[:, 3:], h=draw(S, ALL + 3, D)[:, 3:],
+        o=draw(S, SHORT, D), read=draw(S, SHORT, D) + 1,
+        pre=draw(S, SHORT, HIDDEN + D), a=draw(S, SHORT, D) + 2, de=draw(2, S, SHORT, D),
+        act=draw(S, SHORT, HIDDEN + D) + 3,
+    )  # fmt: skip
+
+
+def views(g: Tensor) -> dict[str, Tensor]:
+    """Places for the gradients in a matrix that has other parameters as well."""
+    found, at = {}, OTHER
+    for name, (n, m) in SHAPES.items():
+        found[name] = g[:, at : at + n * m].unflatten(1, (n, m))
+        at += n * m + OTHER
+    return found
+
+
+@pytest.mark.parametrize("tile", [Tile(16, 32, 16, 4, 2), Tile(32, 16, 16, 4, 2), None])
+def test_gradients_are_products_over_the_rows_of_all_layers(tile: Tile | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_weights, "fits", lambda rows: tile is not None)
+    monkeypatch.setattr(shared_weights, "TILE", tile)
+    r, g = rows(), torch.full((S, sum(n * m + OTHER for n, m in SHAPES.values()) + OTHER), 7.0)
+    places = views(g)
+    shared_weights.gradients(r, [places[name] for name in shared_weights.NAMES])
+
+    x, pre, (d, e) = r.x.mT @ r.h, r.pre.mT @ r.a, r.de
+    expected = {
+        "qkv": x[:, : 3 * D],
+        "direction": x[:, 3 * D :],
+        "out": r.o.mT @ r.read,
+        "up": pre[:, :HIDDEN],
+        "up_gate": pre[:, HIDDEN:],
+        "down": d.mT @ r.act[..., :HIDDEN],
+        "down_gate": e.mT @ r.act[..., HIDDEN:],
+    }
+    for name, place in places.items():
+        torch.testing.assert_close(place, expected[name], rtol=1e-5, atol=1e-4, msg=name)
+        place.fill_(7.0)
+    assert (g == 7).all(), "other parameters are left alone"
+
+
+def test_one_kernel_wants_a_card_it_was_made_for() -> None:
+    assert not shared_weights.fits(rows())
+
+
+def test_tiles_cover_every_gradient_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_weights, "TILE", Tile(128, 256, 64, 8, 4))
+    assert shared_weights.tiles(256, 512) == 6 + 1 + 2 + 6 + 4 + 2
