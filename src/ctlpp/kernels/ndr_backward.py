@@ -52,9 +52,9 @@ class Backward:
                 geometric.backward(dread, x, W.bx, W.scalars, run.rooms[n], self.attend.at(n), key_dropout)
             if n > 0:
                 more = torch.bmm(x, W.x)
-            if n > 0 and run.last(n):
-                run.first(more).add_(dh)
-                dh, more = more, None
+                if run.last(n):
+                    run.first(more).add_(dh)
+                    dh, more = more, None
         self.embedding_gradient(dh)
         self.weight_gradients()
 
