@@ -9,7 +9,7 @@ demo: .venv/user
 	$(BIN)/python -m ctlpp.demo
 
 test: .venv/dev
-	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist worksteal
 
 check: .venv/dev
 	$(BIN)/ruff format --check .

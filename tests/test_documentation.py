@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -36,15 +37,16 @@ def test_what_a_page_tells_to_type_works(page: Path, tmp_path: Path) -> None:
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = os.environ | {"PATH": path, "OMP_NUM_THREADS": "1", "HF_DATASETS_OFFLINE": "1", "HOME": str(tmp_path)}
-    python: list[str] = []
-    for kind, code in steps(page.read_text()):
+    python = ""
+    for kind, codes in groupby(steps(page.read_text()), key=lambda step: step[0]):
         if kind == "python":
-            python.append(code)  # later blocks use the names of earlier ones
-            command = [sys.executable, "-c", "\n".join(python)]
+            python += "\n".join(code for _, code in codes)  # later blocks use the names of earlier ones
+            commands = [[sys.executable, "-c", python]]
         else:
-            command = ["bash", "-c", code]
-        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, f"{code}\n{done.stderr}"
+            commands = [["bash", "-c", code] for _, code in codes]
+        for command in commands:
+            done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, f"{command[-1]}\n{done.stderr}"
 
 
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=page_name)

@@ -141,11 +141,11 @@ def test_a_sequence_is_as_likely_as_its_examples_are(weighting: Weighting) -> No
         for functions, starts in symbols.items():
             expected[functions] = len(starts) / language.count(2)
     else:  # a function after the other, each path alike: a start, one of two paths, a first function, then the pool
-        for start, (f, g) in written(language.all(2)):
+        every = written(language.all(2))
+        seconds = Counter((start, f) for start, (f, _) in every)  # that may follow
+        for start, (f, g) in every:
             firsts = [h for h in range(language.n_functions) if language.group_of[h] == language.group_of[f]]
-            seconds = {second for _, (first, second) in written(language.all(2)[language.all(2).starts == start])
-                       if first == f}  # fmt: skip
-            expected[f, g] += 1 / language.n_symbols / 2 / len(firsts) / len(seconds)
+            expected[f, g] += 1 / language.n_symbols / 2 / len(firsts) / seconds[start, f]
     drawn = Counter(written(draw_sequences(language, {2: 4}, 3, weighting, seed)[2])[0][1] for seed in range(n))
     assert sum(expected.values()) == pytest.approx(1)
     assert chisquare([drawn[f] for f in expected], [n * p for p in expected.values()]).pvalue > UNLIKELY

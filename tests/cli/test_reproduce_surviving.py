@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -107,26 +107,20 @@ def test_ctrl_c_saves_and_says_how_to_go_on(processes: Processes, tmp_path: Path
     )
 
 
-def test_when_the_minutes_are_over_it_saves_and_says_how_to_go_on(processes: Processes, tmp_path: Path) -> None:
-    code, _, errors = processes.finish(100_000, "out", "--minutes", "0.02")
-    assert code == 130
-    last = errors.splitlines()[-1]
-    assert last.startswith("ctlpp: ")
-    assert last.endswith(f"; go on with: ctlpp {' '.join(ASKED)} --out out --minutes 0.02")
-    assert f"step {saved(tmp_path / 'out' / RUN)} is saved in out/{RUN}" in last
-
-
-def test_a_second_process_is_told_in_one_line_that_there_is_nothing_left_for_it(
-    processes: Processes, tmp_path: Path
-) -> None:
-    first = processes.start(100_000, "out")
-    wait_until(lambda: saved(tmp_path / "out" / RUN) > 0, first)
+@pytest.fixture(scope="module")
+def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Processes]:
+    """A folder `out` in which another process is at seeds 0 and 1, and takes its time."""
+    processes = Processes(tmp_path_factory.mktemp("busy"))
+    first = processes.start(100_000, "out", "--seeds", "0-1")
+    wait_until(lambda: saved(processes.folder / "out" / RUN) > 0, first)
     first.send_signal(signal.SIGSTOP)
-    try:
-        code, _, errors = processes.finish(100_000, "out")
-    finally:
-        first.kill()
-        first.communicate()
+    yield processes
+    first.kill()
+    first.communicate()
+
+
+def test_a_second_process_is_told_in_one_line_that_there_is_nothing_left_for_it(busy: Processes) -> None:
+    code, _, errors = busy.finish(100_000, "out")
     assert code == 2
     assert errors.splitlines() == [
         "1 of 1: lstm on R, released, preset quick, seeds 0-1: another process is at it; left to that one",
@@ -134,18 +128,16 @@ def test_a_second_process_is_told_in_one_line_that_there_is_nothing_left_for_it(
     ]
 
 
-def test_two_processes_share_a_cell_by_seeds(processes: Processes, tmp_path: Path) -> None:
-    first = processes.start(100_000, "out", "--seeds", "0-1")
-    wait_until(lambda: saved(tmp_path / "out" / RUN) > 0, first)
-    first.send_signal(signal.SIGSTOP)
-    try:
-        code, _, errors = processes.finish(100_000, "out", "--seeds", "2-3", "--minutes", "0.02")
-    finally:
-        first.kill()
-        first.communicate()
+def test_two_processes_share_a_cell_by_seeds_and_one_whose_minutes_are_over_says_how_to_go_on(busy: Processes) -> None:
+    more = ("--seeds", "2-3", "--minutes", "0.02")
+    code, _, errors = busy.finish(100_000, "out", *more)
     assert code == 130
     assert "1 of 1: lstm on R, released, preset quick, seeds 2-3: " in errors
-    assert sorted(path.name for path in (tmp_path / "out" / RUN.parent).iterdir()) == ["0-1", "2-3"]
+    run, last = RUN.with_name("2-3"), errors.splitlines()[-1]
+    assert {path.name for path in (busy.folder / "out" / RUN.parent).iterdir()} == {RUN.name, run.name}
+    assert last.startswith("ctlpp: ")
+    assert last.endswith(f"; go on with: ctlpp {' '.join(ASKED)} --out out {' '.join(more)}")
+    assert f"step {saved(busy.folder / 'out' / run)} is saved in out/{run}" in last
 
 
 def test_without_room_on_the_disk_it_stops_in_one_line_and_goes_on_when_there_is(
