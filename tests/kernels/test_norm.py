@@ -15,8 +15,8 @@ S, W = 2, 32
 KEYS = seed_keys([3, 5])
 
 
-def draw(*shape: int) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)))
+def draw(seed: int, *shape: int) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
 def in_the_middle(rows: Tensor) -> Tensor:
@@ -52,12 +52,12 @@ def reference(x: Tensor, o: Tensor, bias: Tensor | None, gamma: Tensor, beta: Te
 @pytest.mark.parametrize("rows", [1, 37, 70])
 def test_values_and_all_gradients_equal_autograds(rows: int, rate: float, every: int, biased: bool) -> None:
     dropout = Dropout(KEYS, position=11, rate=rate, every=every)
-    x, o = (in_the_middle(draw(S, rows, W + k)[..., k:]) for k in range(2))
-    vectors = draw(3, S, W).requires_grad_()
+    x, o = (in_the_middle(draw(seed, S, rows, W)) for seed in (0, 1))
+    vectors = draw(2, 3, S, W).requires_grad_()
     gamma, beta, bias = vectors[0], vectors[1], vectors[2] if biased else None
     leaves = x.clone().requires_grad_(), o.clone().requires_grad_()
     expected = reference(*leaves, bias, gamma, beta, dropout)
-    dy, more, before = (draw(S, rows, W + k)[..., k:].contiguous() for k in range(2, 5))
+    dy, more, before = (draw(seed, S, rows, W) for seed in (3, 4, 5))
     dx, do, dvectors = torch.autograd.grad(expected, [*leaves, vectors], dy + more)
 
     y, scale = in_the_middle(torch.empty(S, rows, W)), in_the_middle(torch.empty(S, rows, 1))
@@ -68,7 +68,7 @@ def test_values_and_all_gradients_equal_autograds(rows: int, rate: float, every:
         torch.testing.assert_close(o * gamma[:, None] + beta[:, None], expected)
         norm.backward(dy, more, o, scale, gamma, before, part, dropout, add=True, bias=biased)
 
-    torch.testing.assert_close(before, dx + draw(S, rows, W + 4)[..., 4:])
+    torch.testing.assert_close(before, dx + draw(5, S, rows, W))
     torch.testing.assert_close(o, do)
     sums = 3 if biased else 2
     torch.testing.assert_close(part.sum(1)[:, : sums * W], dvectors.movedim(0, 1).flatten(1)[:, : sums * W])
@@ -78,7 +78,8 @@ def test_values_and_all_gradients_equal_autograds(rows: int, rate: float, every:
 
 def test_the_gradient_may_come_in_one_summand_and_take_its_own_place() -> None:
     dropout = Dropout(KEYS, position=0, rate=0.3)
-    x, o, dy, (gamma, beta) = draw(S, 9, W), draw(S, 9, W + 1)[..., 1:].contiguous(), draw(S, 9, W), draw(2, S, W)
+    x, o, dy = (draw(seed, S, 9, W) for seed in (0, 1, 2))
+    gamma, beta = draw(3, 2, S, W)
     leaf = x.clone().requires_grad_()
     (dx,) = torch.autograd.grad(reference(leaf, o, None, gamma, beta, dropout), leaf, dy)
     y, scale, part = torch.empty_like(x), torch.empty(S, 9, 1), torch.empty(S, norm.parts(9), 2 * W)
