@@ -28,7 +28,7 @@ def draw(*shape: int) -> Tensor:
 
 def rows() -> Rows:
     return Rows(
-        x=draw(S, ALL + 3, 3 * D + SIDES)[:, 3:], h=draw(S, ALL + 3, D)[:, 3:],
+        x=draw(S, ALL + 3, 4 * D)[:, 3:, : 3 * D + SIDES], h=draw(S, ALL + 3, D)[:, 3:],
         o=draw(S, SHORT, D), read=draw(S, SHORT, D) + 1,
         pre=draw(S, SHORT, HIDDEN + D), a=draw(S, SHORT, D) + 2, de=draw(2, S, SHORT, D),
         act=draw(S, SHORT, HIDDEN + D) + 3,

@@ -19,20 +19,21 @@ TOKENS, WIDTH = 64, 128  # ids and columns of a program of the gradient
 
 
 @triton.jit
-def embedding_look_up(table_ptr, ids_ptr, out_ptr, N, table_step, ids_step, out_step, ROWS: tl.constexpr,
-                      W: tl.constexpr, D: tl.constexpr):  # fmt: skip
-    """Grid (blocks of W columns, row blocks, seeds). `…_step`: elements from one seed to the next."""
+def embedding_look_up(table_ptr, ids_ptr, out_ptr, N, table_step, ids_step, out_step, table_row, out_row,
+                      ROWS: tl.constexpr, W: tl.constexpr, D: tl.constexpr):  # fmt: skip
+    """Grid (blocks of W columns, row blocks, seeds). `…_step`, `…_row`: elements from one seed, one row to the next."""
     seed, column = tl.program_id(2).to(tl.int64), tl.program_id(0) * W + tl.arange(0, W)
     row = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
     inside = (row < N)[:, None] & (column < D)[None, :]
     ids = tl.load(ids_ptr + seed * ids_step + row, mask=row < N, other=0).to(tl.int32)
-    found = tl.load(table_ptr + seed * table_step + (ids[:, None] * D + column[None, :]), mask=inside, other=0.0)
-    to = out_ptr + seed * out_step + (row[:, None] * D + column[None, :])
+    table = table_ptr + seed * table_step
+    found = tl.load(table + (ids[:, None] * table_row + column[None, :]), mask=inside, other=0.0)
+    to = out_ptr + seed * out_step + (row[:, None] * out_row + column[None, :])
     tl.store(to, found.to(out_ptr.dtype.element_ty), mask=inside)
 
 
 @triton.jit
-def embedding_gradient(ids_ptr, dy_ptr, more_ptr, part_ptr, N, V, ids_step, dy_step, more_step, part_step,
+def embedding_gradient(ids_ptr, dy_ptr, more_ptr, part_ptr, N, V, ids_step, dy_step, more_step, part_step, dy_row,
                        ROWS: tl.constexpr, LOOPS: tl.constexpr, TOKENS: tl.constexpr, W: tl.constexpr, D: tl.constexpr,
                        MORE: tl.constexpr):  # fmt: skip
     """Σ over a block's rows with an id of dy (+ more), a product with ones and zeros.
@@ -47,7 +48,7 @@ def embedding_gradient(ids_ptr, dy_ptr, more_ptr, part_ptr, N, V, ids_step, dy_s
         row = (tl.program_id(0) * LOOPS + loop) * ROWS + tl.arange(0, ROWS)
         inside = (row < N)[:, None] & (column < D)[None, :]
         ids = tl.load(ids_ptr + seed * ids_step + row, mask=row < N, other=-1).to(tl.int32)
-        at = row[:, None] * D + column[None, :]
+        at = row[:, None] * dy_row + column[None, :]
         dy = tl.load(dy_ptr + seed * dy_step + at, mask=inside, other=0.0)
         if MORE:
             dy += tl.load(more_ptr + seed * more_step + at, mask=inside, other=0.0)
@@ -62,19 +63,21 @@ def look_up(table: Tensor, ids: Tensor, out: Tensor) -> None:
     (S, N, D), ids = out.shape, ids.contiguous()
     W = min(triton.next_power_of_2(D), COLUMNS)
     embedding_look_up[blocks(D, W), blocks(N, ROWS), S](
-        table, ids, out, N, table.stride(0), _step(ids), out.stride(0), ROWS=ROWS, W=W, D=D, num_warps=WARPS
-    )
+        table, ids, out, N, table.stride(0), _step(ids), out.stride(0), table.stride(1), out.stride(1), ROWS=ROWS, W=W,
+        D=D, num_warps=WARPS,
+    )  # fmt: skip
 
 
 def gradient(ids: Tensor, dy: Tensor, more: Tensor | None, out: Tensor) -> None:
     """The table's gradient, if that of the rows is dy (+ more), (S, B · T, D) -> out: (S, V, D) float32"""
     (S, N, D), V, ids = dy.shape, out.shape[1], ids.contiguous()
     also = dy if more is None else more
+    assert also.stride(1) == dy.stride(1)
     part = torch.empty(S, blocks(N, BACK * LOOPS), V, D, device=dy.device)
     W = min(triton.next_power_of_2(D), WIDTH)
     embedding_gradient[part.shape[1], blocks(V, TOKENS) * blocks(D, W), S](
-        ids, dy, also, part, N, V, _step(ids), dy.stride(0), also.stride(0), part.stride(0), ROWS=BACK, LOOPS=LOOPS,
-        TOKENS=TOKENS, W=W, D=D, MORE=more is not None, num_warps=BACK_WARPS,
+        ids, dy, also, part, N, V, _step(ids), dy.stride(0), also.stride(0), part.stride(0), dy.stride(1), ROWS=BACK,
+        LOOPS=LOOPS, TOKENS=TOKENS, W=W, D=D, MORE=more is not None, num_warps=BACK_WARPS,
     )  # fmt: skip
     add_up(part, [out])
 

@@ -40,9 +40,8 @@ def _keys_and_values(x_ptr, inside, j, D: tl.constexpr, WIDTH: tl.constexpr):
 @triton.jit
 def first_forward(x_ptr, b_ptr, scale_ptr, stretch_ptr, shift_ptr, out_ptr, keys_ptr, position, B, x_step, b_step,
                   p_step, out_step, drop, factor, T: tl.constexpr, H: tl.constexpr, K: tl.constexpr,
-                  EXAMPLES: tl.constexpr, DROP: tl.constexpr):  # fmt: skip
+                  WIDTH: tl.constexpr, EXAMPLES: tl.constexpr, DROP: tl.constexpr):  # fmt: skip
     """What column 0 reads, Σ_j A_j v_j. Grid (heads, blocks of examples, seeds)."""
-    WIDTH: tl.constexpr = 3 * H * K + 2 * H
     dtype = x_ptr.dtype.element_ty
     head, seed = tl.program_id(0), tl.program_id(2).to(tl.int64)
     example, column = tl.program_id(1) * EXAMPLES + tl.arange(0, EXAMPLES), head * K + tl.arange(0, K)
@@ -89,10 +88,10 @@ def _column(q, k, dread, v, key, word, drop, scale, right, free, DROP: tl.conste
 @triton.jit
 def first_backward(dread_ptr, x_ptr, b_ptr, scale_ptr, stretch_ptr, shift_ptr, part_ptr, sums_ptr, keys_ptr, position,
                    B, dread_step, x_step, b_step, p_step, part_step, sums_step, drop, factor, T: tl.constexpr,
-                   H: tl.constexpr, K: tl.constexpr, EXAMPLES: tl.constexpr, DROP: tl.constexpr):  # fmt: skip
+                   H: tl.constexpr, K: tl.constexpr, WIDTH: tl.constexpr, EXAMPLES: tl.constexpr,
+                   DROP: tl.constexpr):  # fmt: skip
     """In the place of x comes its gradient; sums over rows go to `part` (q, k, v) and `sums` (as in `geometric`)."""
     D: tl.constexpr = H * K
-    WIDTH: tl.constexpr = 3 * D + 2 * H
     dtype = x_ptr.dtype.element_ty
     head, seed = tl.program_id(0), tl.program_id(2).to(tl.int64)
     example, column = tl.program_id(1) * EXAMPLES + tl.arange(0, EXAMPLES), head * K + tl.arange(0, K)
@@ -174,4 +173,4 @@ def backward(dread: Tensor, x: Tensor, bias: Tensor, s: Scalars, dropout: Dropou
 
 
 def _shape(x: Tensor, read: Tensor, heads: int) -> dict[str, int]:
-    return {"T": x.shape[1] // read.shape[1], "H": heads, "K": read.shape[2] // heads}
+    return {"T": x.shape[1] // read.shape[1], "H": heads, "K": read.shape[2] // heads, "WIDTH": x.stride(1)}

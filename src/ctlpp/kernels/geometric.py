@@ -103,7 +103,7 @@ def _both(ptr, i, d: tl.constexpr, right, left, T: tl.constexpr):
 @triton.jit
 def geometric_forward(content_ptr, x_ptr, b_ptr, scale_ptr, stretch_ptr, shift_ptr, A_ptr, N, content_step, x_step,
                       b_step, p_step, A_step, factor, T: tl.constexpr, TJ: tl.constexpr, H: tl.constexpr,
-                      D: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+                      D: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
     """A from the content, nearest column first. Grid (heads, blocks of rows, seeds)."""
     head, seed = tl.program_id(0), tl.program_id(2).to(tl.int64)
     row = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
@@ -111,8 +111,8 @@ def geometric_forward(content_ptr, x_ptr, b_ptr, scale_ptr, stretch_ptr, shift_p
     scale = tl.load(scale_ptr + seed * p_step) * factor
     stretch, shift = tl.load(stretch_ptr + seed * p_step), tl.load(shift_ptr + seed * p_step)
     x, b = x_ptr + seed * x_step, b_ptr + seed * b_step
-    right = prefer(x, b, row, 3 * D + head, N, 3 * D + 2 * H) * stretch + shift
-    left = prefer(x, b, row, 3 * D + H + head, N, 3 * D + 2 * H) * stretch + shift
+    right = prefer(x, b, row, 3 * D + head, N, WIDTH) * stretch + shift
+    left = prefer(x, b, row, 3 * D + H + head, N, WIDTH) * stretch + shift
     content_at = content_ptr + seed * content_step + (head * N + row) * TJ + i
     A_at = A_ptr + seed * A_step + head * T * N + row
     contents = _both(content_at, i, 1, 1, -1, T)
@@ -131,7 +131,8 @@ def geometric_forward(content_ptr, x_ptr, b_ptr, scale_ptr, stretch_ptr, shift_p
 @triton.jit
 def geometric_backward(dA_ptr, content_ptr, x_ptr, b_ptr, scale_ptr, stretch_ptr, shift_ptr, A_ptr, sums_ptr, N,
                        content_step, x_step, b_step, p_step, A_step, sums_step, factor, T: tl.constexpr,
-                       TJ: tl.constexpr, H: tl.constexpr, D: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+                       TJ: tl.constexpr, H: tl.constexpr, D: tl.constexpr, WIDTH: tl.constexpr,
+                       BLOCK: tl.constexpr):  # fmt: skip
     """In the place of A comes the gradient of q · k, in that of the preferences theirs; farthest column first.
 
     Sums over rows go to `sums`: of dmatch · content, dmatch · preference, dmatch to the right and to the left.
@@ -142,8 +143,8 @@ def geometric_backward(dA_ptr, content_ptr, x_ptr, b_ptr, scale_ptr, stretch_ptr
     scale = tl.load(scale_ptr + seed * p_step) * factor
     stretch, shift = tl.load(stretch_ptr + seed * p_step), tl.load(shift_ptr + seed * p_step)
     x, b = x_ptr + seed * x_step, b_ptr + seed * b_step
-    right = prefer(x, b, row, 3 * D + head, N, 3 * D + 2 * H)
-    left = prefer(x, b, row, 3 * D + H + head, N, 3 * D + 2 * H)
+    right = prefer(x, b, row, 3 * D + head, N, WIDTH)
+    left = prefer(x, b, row, 3 * D + H + head, N, WIDTH)
     at = seed * content_step + (head * N + row) * TJ + i
     A_at = A_ptr + seed * A_step + head * T * N + row
     contents, dAs = _both(content_ptr + at, i, 1, 1, -1, T), _both(dA_ptr + at, i, 1, 1, -1, T)
@@ -168,7 +169,7 @@ def geometric_backward(dA_ptr, content_ptr, x_ptr, b_ptr, scale_ptr, stretch_ptr
                 dleft += dmatch
             else:
                 dright += dmatch
-    to = x + row.to(tl.int64) * (3 * D + 2 * H) + 3 * D + head
+    to = x + row.to(tl.int64) * WIDTH + 3 * D + head
     tl.store(to, (dright * stretch).to(x_ptr.dtype.element_ty), mask=row < N)
     tl.store(to + H, (dleft * stretch).to(x_ptr.dtype.element_ty), mask=row < N)
     sums = sums_ptr + seed * sums_step + (tl.program_id(1) * H + head) * 4
@@ -180,7 +181,7 @@ def geometric_backward(dA_ptr, content_ptr, x_ptr, b_ptr, scale_ptr, stretch_ptr
 
 def forward(x: Tensor, bias: Tensor, s: Scalars, room: Room, read: Tensor, dropout: Dropout) -> None:
     """What each column reads. x: (S, B · T, 3D + 2H), bias: (S, 3D + 2H), read: (S, B · T, D)."""
-    shape = _shape(room, read)
+    shape = _shape(room, x)
     pairs.score(x, bias, room.content, room.bits, shape["T"], dropout)
     geometric_forward[shape["H"], blocks(x.shape[1], BLOCK), len(x)](
         room.content, x, bias, *s, room.A, x.shape[1], room.content.stride(0), x.stride(0), bias.stride(0),
@@ -191,7 +192,7 @@ def forward(x: Tensor, bias: Tensor, s: Scalars, room: Room, read: Tensor, dropo
 
 def backward(dread: Tensor, x: Tensor, bias: Tensor, s: Scalars, room: Room, sums: Sums, dropout: Dropout) -> None:
     """The gradient of x, in its place; what it leaves for the biases and scalars goes to `sums`."""
-    shape, dA = _shape(room, dread), torch.empty_like(room.content)
+    shape, dA = _shape(room, x), torch.empty_like(room.content)
     pairs_backward.read_backward(dread, room.A, x, bias, dA, sums.v)
     geometric_backward[shape["H"], blocks(x.shape[1], BACK), len(x)](
         dA, room.content, x, bias, *s, room.A, sums.match, x.shape[1], dA.stride(0), x.stride(0), bias.stride(0),
@@ -201,5 +202,6 @@ def backward(dread: Tensor, x: Tensor, bias: Tensor, s: Scalars, room: Room, sum
     pairs_backward.score_backward(room.A, x, bias, sums.qk, room.bits, dropout)
 
 
-def _shape(room: Room, read: Tensor) -> dict[str, int]:
-    return {"T": room.A.shape[2], "TJ": room.content.shape[3], "H": room.A.shape[1], "D": read.shape[2]}
+def _shape(room: Room, x: Tensor) -> dict[str, int]:
+    H, T = room.A.shape[1:3]
+    return {"T": T, "TJ": room.content.shape[3], "H": H, "D": (x.shape[2] - 2 * H) // 3, "WIDTH": x.stride(1)}

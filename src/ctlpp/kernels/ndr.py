@@ -20,10 +20,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ctlpp.kernels import ffn, first_column, gate, geometric, norm
+from ctlpp.kernels import ffn, first_column, gate, geometric, residual
 from ctlpp.kernels.dropout import Dropout, Layout
 from ctlpp.kernels.embedding import look_up
-from ctlpp.kernels.products import times
+from ctlpp.kernels.products import blocks, times
 from ctlpp.models.ndr import NDR
 
 Views = dict[str, Tensor]  # parameters or their gradients by name, (S, …) each, float32
@@ -98,7 +98,7 @@ class Pass:
         rates = {"key": attend.dropout.p, "out": layer.dropout.p, "gate": layer.gate_dropout}
         self.dropouts = Layout(rates, {"key": self.N * self.D, "out": self.N * self.D, "gate": self.N})
         self.dtype = dtype
-        self.h, self.x = self.room(self.D, whole=True), self.room(3 * self.D + 2 * self.heads, whole=True)
+        self.h, self.x = self.room(self.D, whole=True), self.aligned_room(3 * self.D + 2 * self.heads)
         sizes = {"heads": self.heads, "head_width": self.D // self.heads}
         self.rooms = [geometric.Room.of(self.of(self.x, n), self.B, **sizes) for n in range(self.depth - 1)]
         self.read, self.o, self.a = self.room(self.D), self.room(self.D), self.room(self.D)
@@ -110,6 +110,10 @@ class Pass:
     def room(self, width: int, *several: int, whole: bool = False, dtype: torch.dtype | None = None) -> Tensor:
         rows = (self.depth - 1) * self.N + (self.N + self.V if whole else self.B)
         return torch.empty(*several, self.S, rows, width, dtype=dtype or self.dtype, device=self.keys.device)
+
+    def aligned_room(self, width: int) -> Tensor:
+        """Room for what attention needs, where every row begins a line of memory (128 bytes)."""
+        return self.room(blocks(width, 64) * 64, whole=True)[..., :width]
 
     def of(self, rows: Tensor, n: int) -> Tensor:
         """The rows of layer n."""
@@ -154,8 +158,8 @@ class Pass:
             else:
                 geometric.forward(x, W.bx, W.scalars, self.rooms[n], read, self.dropout("key", n))
             h = self.state(n)
-            times(read, W.out, out=o)
-            norm.forward(h, o, None, *W.norm_a, a, self.of(self.scale, n), self.dropout("out", n))
+            out_dropout, scale = self.dropout("out", n), self.of(self.scale, n)
+            residual.forward(read, W.out, h, *W.norm_a, o, a, scale, out_dropout)
             ffn.forward(a, W.up, W.b_up, pre, act)
             times(act[..., self.data], W.down[..., self.data], out=d)
             times(act[..., self.shut], W.down[..., self.shut], out=e)

@@ -51,10 +51,9 @@ def load_rows(ptr, r, rows, column, WIDTH: tl.constexpr):
 @triton.jit
 def pairs_score(x_ptr, b_ptr, score_ptr, bits_ptr, keys_ptr, position, N, x_step, b_step, score_step, bits_step, drop,
                 TILES: tl.constexpr, T: tl.constexpr, TP: tl.constexpr, P: tl.constexpr, TJ: tl.constexpr,
-                H: tl.constexpr, K: tl.constexpr, DROP: tl.constexpr):  # fmt: skip
+                H: tl.constexpr, K: tl.constexpr, WIDTH: tl.constexpr, DROP: tl.constexpr):  # fmt: skip
     """q_i · k_j with dropped elements of k as 0. Grid (heads, blocks of TILES tiles, seeds)."""
     FULL: tl.constexpr = TP // P * T  # rows of a tile that are used
-    WIDTH: tl.constexpr = 3 * H * K + 2 * H
     BITS: tl.constexpr = K if K < 32 else 32  # of a word of the mask
     dtype = x_ptr.dtype.element_ty
     head, seed = tl.program_id(0), tl.program_id(2).to(tl.int64)
@@ -85,10 +84,9 @@ def pairs_score(x_ptr, b_ptr, score_ptr, bits_ptr, keys_ptr, position, N, x_step
 @triton.jit
 def pairs_read(A_ptr, x_ptr, b_ptr, out_ptr, N, A_step, x_step, b_step, out_step, TILES: tl.constexpr,
                T: tl.constexpr, TP: tl.constexpr, P: tl.constexpr, TJ: tl.constexpr, H: tl.constexpr,
-               K: tl.constexpr):  # fmt: skip
+               K: tl.constexpr, WIDTH: tl.constexpr):  # fmt: skip
     """What column i reads, Σ_j A_ij v_j."""
     FULL: tl.constexpr = TP // P * T
-    WIDTH: tl.constexpr = 3 * H * K + 2 * H
     dtype = x_ptr.dtype.element_ty
     head, seed = tl.program_id(0), tl.program_id(2).to(tl.int64)
     r, example, c = rows_of_tile(T, TP, P)
@@ -140,6 +138,7 @@ def shape_of(x: Tensor, H: int, T: int) -> dict[str, int]:
         "TJ": T + T % 2,
         "H": H,
         "K": (x.shape[2] // H - 2) // 3,
+        "WIDTH": x.stride(1),  # from one row to the next
     }
 
 

@@ -18,10 +18,9 @@ SCORE_REGISTERS: int | None = None  # … of the backward of `score`
 @triton.jit
 def pairs_read_backward(dread_ptr, A_ptr, x_ptr, b_ptr, dA_ptr, part_ptr, N, dread_step, A_step, x_step, b_step,
                         dA_step, part_step, TILES: tl.constexpr, T: tl.constexpr, TP: tl.constexpr, P: tl.constexpr,
-                        TJ: tl.constexpr, H: tl.constexpr, K: tl.constexpr):  # fmt: skip
+                        TJ: tl.constexpr, H: tl.constexpr, K: tl.constexpr, WIDTH: tl.constexpr):  # fmt: skip
     """The gradients of A, and of v in v's place; its sums over rows go to `part`."""
     FULL: tl.constexpr = TP // P * T
-    WIDTH: tl.constexpr = 3 * H * K + 2 * H
     dtype = x_ptr.dtype.element_ty
     head, seed = tl.program_id(0), tl.program_id(2).to(tl.int64)
     r, example, c = rows_of_tile(T, TP, P)
@@ -67,10 +66,10 @@ def _of_tile(dscore_ptr, x_ptr, bits_ptr, first, place, pair, r, N, column, word
 @triton.jit
 def pairs_score_backward(dscore_ptr, x_ptr, b_ptr, part_ptr, bits_ptr, N, dscore_step, x_step, b_step, part_step,
                          bits_step, TILES: tl.constexpr, T: tl.constexpr, TP: tl.constexpr, P: tl.constexpr,
-                         TJ: tl.constexpr, H: tl.constexpr, K: tl.constexpr, DROP: tl.constexpr):  # fmt: skip
+                         TJ: tl.constexpr, H: tl.constexpr, K: tl.constexpr, WIDTH: tl.constexpr,
+                         DROP: tl.constexpr):  # fmt: skip
     """The gradients of q and k in their places; their sums over rows go to `part`. Reads a tile ahead."""
     FULL: tl.constexpr = TP // P * T
-    WIDTH: tl.constexpr = 3 * H * K + 2 * H
     BITS: tl.constexpr = K if K < 32 else 32
     dtype = x_ptr.dtype.element_ty
     head, seed = tl.program_id(0), tl.program_id(2).to(tl.int64)

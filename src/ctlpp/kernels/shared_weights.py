@@ -55,35 +55,35 @@ class Rows(NamedTuple):
 
 @triton.jit
 def gradient_tiles(x_ptr, h_ptr, o_ptr, read_ptr, pre_ptr, a_ptr, d_ptr, e_ptr, act_ptr, g_ptr, qkv, direction, out, up,
-                   up_gate, down, down_gate, g_step, ALL, APART, SHORT, D: tl.constexpr, HIDDEN: tl.constexpr,
+                   up_gate, down, down_gate, g_step, ALL, APART, SHORT, WIDTH, D: tl.constexpr, HIDDEN: tl.constexpr,
                    SIDES: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, STEP: tl.constexpr):  # fmt: skip
     """Grid (tiles of a seed, seeds). `qkv` … `down_gate`: where in a seed's gradients the matrices begin.
 
-    x and h have ALL rows, which of two seeds lie APART rows apart; the others have SHORT.
+    x and h have ALL rows, which of two seeds lie APART rows apart; the others have SHORT. Rows of x are WIDTH apart.
     """
     tile, seed = tl.program_id(0), tl.program_id(1).to(tl.int64)
     ACROSS: tl.constexpr = D // COLUMNS
     row, column = tile // ACROSS * ROWS, tile % ACROSS * COLUMNS
-    dy_ptr, in_ptr, height, width, R, apart = x_ptr, h_ptr, 3 * D + SIDES, D, ALL, APART
+    dy_ptr, in_ptr, high, height, width, R, apart = x_ptr, h_ptr, 3 * D + SIDES, WIDTH, D, ALL, APART
     to, stride, left = qkv + row * D, D, ROWS
     if row >= 5 * D + HIDDEN + ROWS:
         tile -= (5 * D + HIDDEN + ROWS) // ROWS * ACROSS
         row, column = tile % (D // ROWS) * ROWS, tile // (D // ROWS) * COLUMNS
-        in_ptr, height, width, R, apart = act_ptr, D, HIDDEN + D, SHORT, SHORT
+        in_ptr, high, height, width, R, apart = act_ptr, D, D, HIDDEN + D, SHORT, SHORT
         if column < HIDDEN:
             dy_ptr, to, stride = d_ptr, down + row * HIDDEN, HIDDEN
         else:
             dy_ptr, to = e_ptr, down_gate - HIDDEN + row * D
     elif row >= 4 * D + ROWS:
         row -= 4 * D + ROWS
-        dy_ptr, in_ptr, height, R, apart = pre_ptr, a_ptr, HIDDEN + D, SHORT, SHORT
+        dy_ptr, in_ptr, high, height, R, apart = pre_ptr, a_ptr, HIDDEN + D, HIDDEN + D, SHORT, SHORT
         to = tl.where(row < HIDDEN, up, up_gate - HIDDEN * D) + row * D
     elif row >= 3 * D + ROWS:
         row -= 3 * D + ROWS
-        dy_ptr, in_ptr, height, R, apart, to = o_ptr, read_ptr, D, SHORT, SHORT, out + row * D
+        dy_ptr, in_ptr, high, height, R, apart, to = o_ptr, read_ptr, D, D, SHORT, SHORT, out + row * D
     elif row >= 3 * D:  # the direction preferences have a block of rows of their own
         to, left = direction, SIDES
-    dy = tl.make_tensor_descriptor(dy_ptr + seed * apart * height, [R, height], [height, 1], [STEP, ROWS])
+    dy = tl.make_tensor_descriptor(dy_ptr + seed * apart * height, [R, high], [height, 1], [STEP, ROWS])
     x = tl.make_tensor_descriptor(in_ptr + seed * apart * width, [R, width], [width, 1], [STEP, COLUMNS])
     total = tl.zeros((ROWS, COLUMNS), tl.float32)
     for k in range(0, R, STEP):
@@ -131,14 +131,14 @@ def gradients(rows: Rows, places: Sequence[Tensor]) -> None:
 def _at_once(rows: Rows, places: Sequence[Tensor]) -> None:
     (S, R, D), hidden, t = rows.h.shape, rows.act.shape[2] - rows.h.shape[2], TILE
     x, h, o, read, pre, a, (d, e), act = rows
-    assert x.stride(0) // x.shape[2] == h.stride(0) // D
+    assert x.stride(0) // x.stride(1) == h.stride(0) // D
     assert all(part.is_contiguous() for part in (o, read, pre, a, d, e, act))
     first = places[0]
     at = [place.storage_offset() - first.storage_offset() for place in places]
     triton.set_allocator(lambda size, alignment, stream: torch.empty(size, dtype=torch.int8, device=h.device))
     gradient_tiles[tiles(D, hidden), S](
-        x, h, o, read, pre, a, d, e, act, first, *at, first.stride(0), R, h.stride(0) // D, a.shape[1], D=D,
-        HIDDEN=hidden, SIDES=places[1].shape[1], ROWS=t.rows, COLUMNS=t.columns, STEP=t.step, num_warps=t.warps,
+        x, h, o, read, pre, a, d, e, act, first, *at, first.stride(0), R, h.stride(0) // D, a.shape[1], x.stride(1),
+        D=D, HIDDEN=hidden, SIDES=places[1].shape[1], ROWS=t.rows, COLUMNS=t.columns, STEP=t.step, num_warps=t.warps,
         num_stages=t.stages,
     )  # fmt: skip
 
