@@ -140,7 +140,7 @@ def forward(read: Tensor, out: Tensor, h: Tensor, gamma: Tensor, beta: Tensor, n
         norm.forward(h, n, None, gamma, beta, a, scale, dropout)
         return
     residual_forward[blocks(N, tile.rows), S](
-        described(read, tile.rows, tile.step), _by_eights(out, tile.step),
+        described(read, tile.rows, tile.step), _by_eights(out.contiguous(), tile.step),
         *(described(rows, tile.rows, W) for rows in (h, n, a)), read, h, gamma, beta, scale, dropout.keys,
         dropout.position, dropout.every, N, read.stride(0), h.stride(0), scale.stride(0), gamma.stride(0), dropout.drop,
         dropout.factor, EPS=norm.EPS, W=W, ROWS=tile.rows, STEP=tile.step, CHUNK=tile.chunk, DROP=dropout.some,
@@ -152,7 +152,6 @@ def _by_eights(out: Tensor, step: int) -> Any:
     """A descriptor of weights, (S, W, W), whose rows 32 g + 8 t + 2 b + s come in the order of g, b, t, s."""
     from triton.tools.tensor_descriptor import TensorDescriptor
 
-    assert out.is_contiguous()
     S, W, _ = out.shape
     shape, strides = [S * (W // 32), 4, 4, 2, W], [32 * W, 2 * W, 8 * W, W, 1]
     return TensorDescriptor(out, shape, strides, [W // 32, 4, 4, 2, step])
