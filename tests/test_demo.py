@@ -30,10 +30,9 @@ def test_the_demonstration_ends_with_a_table_and_can_be_repeated(
 def test_the_lstm_composes_and_the_ndr_fails_to_although_both_fit() -> None:
     """Each as the demonstration trains it; the NDR only until both seeds fit: from then on OOD stays where it is."""
     data = generate("R", **demo.DATA)
-    until_it_fits = {"early_stop": 1, "eval_every": 100, "settled_accuracy": 0.93, "settled_change": 1.0}
+    until_it_fits = recipe_for("ndr", "quick", early_stop=1, eval_every=100, settled_accuracy=0.93, settled_change=1.0)
     accuracy = {}
-    for model, changes in (("lstm", {}), ("ndr", until_it_fits)):
-        recipe = recipe_for(model, "quick", **changes)
+    for model, recipe in (("lstm", recipe_for("lstm", "quick")), ("ndr", until_it_fits)):
         rows = train(model, data, seeds=[1, 3], preset="quick", recipe=recipe, device="cpu", observers=[]).table()
         accuracy[model] = [fmean(row[split] for row in rows) for split in ("iid", "ood")]
     assert accuracy["lstm"][0] > 0.98

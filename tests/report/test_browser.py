@@ -210,7 +210,7 @@ def test_hostile_names_stay_text(opened: Open, report: Path) -> None:
     assert page.locator("img").count() == 0
     assert page.locator("#run-table").get_by_text(HOSTILE, exact=True).count() >= 1
     page.locator("#settings-body summary", has_text="onerror").click()
-    assert "</script><script>alert(1)" in page.inner_text("#settings-body details[open]")
+    page.locator("#settings-body details[open]", has_text="</script><script>alert(1)").wait_for()
     assert page.locator("script:not([type])").count() == 1
 
 

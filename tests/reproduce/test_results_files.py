@@ -183,28 +183,26 @@ def test_runs_of_the_miniature_are_compared_with_nothing(tmp_path: Path) -> None
         assert (tmp_path / page).read_text().splitlines()[2].startswith("> **This is a miniature**: ")
 
 
-def damage(name: str, content: str = "not what it was") -> Callable[[Path], object]:
-    return lambda folder: (folder / name).write_text(content)
+UNUSABLE: dict[str, Callable[[Path], object]] = {
+    "damaged, result.json cannot be read": lambda folder: (folder / "result.json").write_text("not what it was"),
+    "damaged, config.json cannot be read": lambda folder: (folder / "config.json").write_text("not what it was"),
+    "version, written by another": lambda folder: (folder / "config.json").write_text(
+        '{"format": 99, "model": 1, "seeds": 1, "recipe": 1}'
+    ),
+    "unfinished, last evaluated at step 80,000 of 80,000": lambda folder: (folder / "result.json").unlink(),
+}
 
 
-@pytest.mark.parametrize(
-    ("harm", "said"),
-    [
-        (damage("result.json"), "damaged, result.json cannot be read"),
-        (damage("config.json"), "damaged, config.json cannot be read"),
-        (damage("config.json", '{"format": 99, "model": 1, "seeds": 1, "recipe": 1}'), "version, written by another"),
-        (lambda folder: (folder / "result.json").unlink(), "unfinished, last evaluated at step 80,000 of 80,000"),
-    ],
-)
-def test_a_run_that_cannot_be_used_is_named_and_the_others_count(
-    tmp_path: Path, harm: Callable[[Path], object], said: str
-) -> None:
-    harm(make_piece(tmp_path, NAME, [0.5]))
-    make_piece(tmp_path, NAME, [0.7, 0.9], first=1)
+def test_runs_that_cannot_be_used_are_named_and_the_others_count(tmp_path: Path) -> None:
+    for seed, harm in enumerate(UNUSABLE.values()):
+        harm(make_piece(tmp_path, NAME, [0.5], first=seed))
+    make_piece(tmp_path, NAME, [0.7, 0.9], first=len(UNUSABLE))
     written = write_results(tmp_path)
     assert written.seeds == 2
-    assert said in str(written)
-    assert said.split(",")[0] in (tmp_path / "results.md").read_text()
+    table = (tmp_path / "results.md").read_text()
+    for seed, said in enumerate(UNUSABLE):
+        assert f"\nruns/{NAME}/{seed}-{seed}: {said}" in str(written)
+        assert re.search(rf"^\| `{NAME}/{seed}-{seed}` .* \| {said.replace(',', ':', 1)}", table, re.MULTILINE)
 
 
 @pytest.mark.parametrize("name", ["similarity.parquet", "analysis.json"])
