@@ -54,12 +54,14 @@ CANDIDATES: list[tuple[str, str, Settings]] = [  # part of the step, what is tri
     ("weights", "256 × 128, 4 stages", together(256, 128, 64, 8, 4)),
     ("weights", "128 × 128, 3 stages", together(128, 128, 64, 4, 3)),
     ("units, forward", "64 × 128, rows first, b early", hidden("FORWARD", 64, 128, rows_first=True, early=True)),
+    ("units, forward", "128 × 64, rows first, b early", hidden("FORWARD", 128, 64, rows_first=True, early=True)),
+    ("gate, forward", "4 warps", {"gate.WARPS": 4}),
     ("scores", "1 tile a program", {"pairs.TILES": 1}),
     ("scores", "80 registers", {"pairs.SCORE_REGISTERS": 80}),
+    ("scores", "1 tile, 80 registers", {"pairs.TILES": 1, "pairs.SCORE_REGISTERS": 80}),
     ("scores, backward", "168 registers", {"pairs_backward.SCORE_REGISTERS": 168}),
-    ("units, forward", "128 × 64, rows first, b early", hidden("FORWARD", 128, 64, rows_first=True, early=True)),
     ("geometric, backward", "64 rows, 2 warps", {"geometric.BACK_WARPS": 2}),
-    ("gate, backward", "1 row × 32", {"gate.BACK": 1, "gate.LOOPS": 32}),
+    ("embeddings, backward", "1024 rows", {"embedding.LOOPS": 32}),
 ]
 
 
