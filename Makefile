@@ -8,6 +8,7 @@ SHELL := /bin/bash
 demo: .venv/user
 	$(BIN)/python -m ctlpp.demo
 
+# Neighbours run in one process (worksteal): what a file's tests share is made once
 test: .venv/dev
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist worksteal
 

@@ -39,7 +39,7 @@ def views(g: Tensor) -> dict[str, Tensor]:
     """Places for the gradients in a matrix that has other parameters as well."""
     found, at = {}, OTHER
     for name, (n, m) in SHAPES.items():
-        found[name] = g[:, at : at + n * m].unflatten(1, (n, m))
+        found[name] = g[:, at : at + n * m].view(-1, n, m)
         at += n * m + OTHER
     return found
 
