@@ -55,7 +55,6 @@ CANDIDATES: list[tuple[str, str, Settings]] = [  # part of the step, what is tri
     ("weights", "128 × 128, 3 stages", together(128, 128, 64, 4, 3)),
     ("units, forward", "64 × 128, rows first, b early", hidden("FORWARD", 64, 128, rows_first=True, early=True)),
     ("units, forward", "128 × 64, rows first, b early", hidden("FORWARD", 128, 64, rows_first=True, early=True)),
-    ("gate, forward", "4 warps", {"gate.WARPS": 4}),
     ("scores", "1 tile a program", {"pairs.TILES": 1}),
     ("scores", "80 registers", {"pairs.SCORE_REGISTERS": 80}),
     ("scores", "1 tile, 80 registers", {"pairs.TILES": 1, "pairs.SCORE_REGISTERS": 80}),

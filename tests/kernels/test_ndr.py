@@ -12,7 +12,7 @@ from ctlpp.training.streams import step_keys
 
 pytest.importorskip("triton")
 
-from ctlpp.kernels import ffn, ndr, ndr_backward, residual, shared_weights
+from ctlpp.kernels import ffn, ndr, ndr_backward, shared_weights
 
 VOCABULARY, CLASSES, SEEDS = 13, 5, (3, 5)
 DROPOUTS = ("dropout", "key_dropout", "gate_dropout")
@@ -68,13 +68,6 @@ def test_they_do_with_hidden_units_made_by_one_kernel(monkeypatch: pytest.Monkey
     for name in ("FORWARD", "BACKWARD"):
         monkeypatch.setattr(ffn, name, ffn.Tile(rows=16, columns=32, step=16, warps=4, stages=2))
     compare(length=2, batch=5)  # 25 rows: a tile and a part of one
-
-
-def test_they_do_with_the_end_of_attention_made_by_one_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    tile = residual.Tile(rows=16, step=16, warps=4, stages=2, registers=None, chunk=16, ahead=False)
-    monkeypatch.setattr(residual, "fits", lambda n: True)
-    monkeypatch.setattr(residual, "TILE", tile)
-    compare(length=2, batch=5)
 
 
 def test_they_do_with_the_gradients_of_shared_weights_made_by_one_kernel(monkeypatch: pytest.MonkeyPatch) -> None:

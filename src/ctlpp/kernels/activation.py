@@ -11,6 +11,7 @@ import triton.language as tl
 from torch import Tensor
 
 from ctlpp.kernels.dropout import Dropout, keep_tile
+from ctlpp.kernels.order import from_last
 from ctlpp.kernels.products import blocks
 
 ROWS = 4  # of a program of the forward
@@ -43,7 +44,7 @@ def activation_forward(pre_ptr, b_ptr, act_ptr, keys_ptr, position, every, N, pr
                        b_step, drop, factor, ROWS: tl.constexpr, W: tl.constexpr, GELU: tl.constexpr,
                        DROP: tl.constexpr):  # fmt: skip
     """Grid (row blocks, seeds)."""
-    seed = tl.program_id(1).to(tl.int64)
+    seed = from_last(1).to(tl.int64)
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     column = tl.arange(0, W)
     inside = row < N
@@ -62,7 +63,7 @@ def activation_backward(dact_ptr, pre_ptr, b_ptr, part_ptr, keys_ptr, position, 
                         dact_step, pre_step, b_step, part_step, part_row, drop, factor, ROWS: tl.constexpr,
                         LOOPS: tl.constexpr, W: tl.constexpr, GELU: tl.constexpr, DROP: tl.constexpr):  # fmt: skip
     """In the place of pre comes its gradient; its sum over rows, for b, goes to `part`."""
-    seed = tl.program_id(1).to(tl.int64)
+    seed = from_last(1).to(tl.int64)
     column = tl.arange(0, W)
     key = tl.load(keys_ptr + seed)
     b = tl.load(b_ptr + seed * b_step + column)

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from ctlpp.kernels.dropout import Dropout, keep_tile
 from ctlpp.kernels.geometric import Scalars, prefer, sigmoids
+from ctlpp.kernels.order import from_last
 from ctlpp.kernels.products import blocks
 
 EXAMPLES, WARPS = 16, 4  # of a program of the forward …
@@ -43,7 +44,7 @@ def first_forward(x_ptr, b_ptr, scale_ptr, stretch_ptr, shift_ptr, out_ptr, keys
                   WIDTH: tl.constexpr, EXAMPLES: tl.constexpr, DROP: tl.constexpr):  # fmt: skip
     """What column 0 reads, Σ_j A_j v_j. Grid (heads, blocks of examples, seeds)."""
     dtype = x_ptr.dtype.element_ty
-    head, seed = tl.program_id(0), tl.program_id(2).to(tl.int64)
+    head, seed = tl.program_id(0), from_last(2).to(tl.int64)
     example, column = tl.program_id(1) * EXAMPLES + tl.arange(0, EXAMPLES), head * K + tl.arange(0, K)
     inside = (example < B)[:, None]
     x, b = x_ptr + seed * x_step, b_ptr + seed * b_step
@@ -93,7 +94,7 @@ def first_backward(dread_ptr, x_ptr, b_ptr, scale_ptr, stretch_ptr, shift_ptr, p
     """In the place of x comes its gradient; sums over rows go to `part` (q, k, v) and `sums` (as in `geometric`)."""
     D: tl.constexpr = H * K
     dtype = x_ptr.dtype.element_ty
-    head, seed = tl.program_id(0), tl.program_id(2).to(tl.int64)
+    head, seed = tl.program_id(0), from_last(2).to(tl.int64)
     example, column = tl.program_id(1) * EXAMPLES + tl.arange(0, EXAMPLES), head * K + tl.arange(0, K)
     inside = (example < B)[:, None]
     x, b = x_ptr + seed * x_step, b_ptr + seed * b_step

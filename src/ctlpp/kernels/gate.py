@@ -1,7 +1,6 @@
 """The end of an NDR layer in one pass: u = LN(d + b + a), g = σ(e + c) or 0 for a shut column, h′ = h + g · (u − h).
 
-d is the data net's output, e the gate net's, both without their biases b and c. All rows are (S, N, W). The forward
-also makes the next layer's direction preferences, a product too narrow for one of its own. A program of the backward is
+d is the data net's output, e the gate net's, both without their biases b and c. All rows are (S, N, W). A program is
 one warp that takes a few rows at a time.
 """
 
@@ -15,9 +14,10 @@ from torch import Tensor
 
 from ctlpp.kernels.dropout import Dropout, keep_column
 from ctlpp.kernels.norm import EPS
+from ctlpp.kernels.order import from_last
 from ctlpp.kernels.products import blocks
 
-ROWS, WARPS = 16, 8  # of a program of the forward
+ROWS = 4  # of a program of the forward
 BACK = 4  # rows that the backward takes at a time …
 LOOPS = 8  # … so many times a program
 
@@ -42,12 +42,11 @@ def _parts(a_ptr, d_ptr, e_ptr, b_ptr, c_ptr, gamma_ptr, beta_ptr, key, position
 
 
 @triton.jit
-def gate_forward(h_ptr, a_ptr, d_ptr, e_ptr, b_ptr, c_ptr, gamma_ptr, beta_ptr, new_ptr, direction_ptr,
-                 prefer_ptr, keys_ptr, position, every, N, h_step, a_step, d_step, e_step, new_step, p_step,
-                 direction_step, prefer_step, prefer_row, drop, EPS: tl.constexpr, ROWS: tl.constexpr, W: tl.constexpr,
-                 DROP: tl.constexpr, SIDES: tl.constexpr, PADDED: tl.constexpr):  # fmt: skip
-    """Grid (row blocks, seeds). SIDES preferences a row, 0: none are wanted."""
-    seed = tl.program_id(1).to(tl.int64)
+def gate_forward(h_ptr, a_ptr, d_ptr, e_ptr, b_ptr, c_ptr, gamma_ptr, beta_ptr, new_ptr, keys_ptr, position, every, N,
+                 h_step, a_step, d_step, e_step, new_step, p_step, drop, EPS: tl.constexpr, ROWS: tl.constexpr,
+                 W: tl.constexpr, DROP: tl.constexpr):  # fmt: skip
+    """Grid (row blocks, seeds)."""
+    seed = from_last(1).to(tl.int64)
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     column = tl.arange(0, W)
     inside = row < N
@@ -59,13 +58,6 @@ def gate_forward(h_ptr, a_ptr, d_ptr, e_ptr, b_ptr, c_ptr, gamma_ptr, beta_ptr, 
     h = tl.load(h_ptr + seed * h_step + at, mask=inside[:, None], other=0.0).to(tl.float32)
     new = (h + g * (u - h)).to(new_ptr.dtype.element_ty)
     tl.store(new_ptr + seed * new_step + at, new, mask=inside[:, None])
-    if SIDES > 0:
-        side = tl.arange(0, PADDED)
-        weight_at = direction_ptr + seed * direction_step + side[:, None] * W + column[None, :]
-        weight = tl.load(weight_at, mask=(side < SIDES)[:, None], other=0.0)
-        prefer = tl.dot(new, weight.T, input_precision="ieee").to(prefer_ptr.dtype.element_ty)
-        prefer_at = prefer_ptr + seed * prefer_step + row[:, None] * prefer_row + side[None, :]
-        tl.store(prefer_at, prefer, mask=inside[:, None] & (side < SIDES)[None, :])
 
 
 @triton.jit
@@ -74,7 +66,7 @@ def gate_backward(dnew_ptr, more_ptr, h_ptr, a_ptr, d_ptr, e_ptr, b_ptr, c_ptr, 
                   part_step, drop, EPS: tl.constexpr, ROWS: tl.constexpr, LOOPS: tl.constexpr, W: tl.constexpr,
                   DROP: tl.constexpr, MORE: tl.constexpr):  # fmt: skip
     """dnew (+ more) -> dh, and in the places of d and e their gradients (d's is a's too); sums go to `part`."""
-    seed = tl.program_id(1).to(tl.int64)
+    seed = from_last(1).to(tl.int64)
     column = tl.arange(0, W)
     key = tl.load(keys_ptr + seed)
     sum_gamma, sum_beta = tl.zeros((W,), tl.float32), tl.zeros((W,), tl.float32)
@@ -120,17 +112,13 @@ class Vectors:
     beta: Tensor
 
 
-def forward(h: Tensor, a: Tensor, d: Tensor, e: Tensor, v: Vectors, new: Tensor, dropout: Dropout,
-            direction: Tensor | None = None, prefer: Tensor | None = None) -> None:  # fmt: skip
-    """The new state, (S, N, W) like the other rows; if wanted, prefer = new · directionᵀ, (S, N, 2H)."""
-    (S, N, W), sides = h.shape, 0 if prefer is None else prefer.shape[2]
-    if direction is None or prefer is None:
-        direction = prefer = new
+def forward(h: Tensor, a: Tensor, d: Tensor, e: Tensor, v: Vectors, new: Tensor, dropout: Dropout) -> None:
+    """The new state, (S, N, W) like the other rows."""
+    S, N, W = h.shape
     gate_forward[blocks(N, ROWS), S](
-        h, a, d, e, v.b, v.c, v.gamma, v.beta, new, direction, prefer, dropout.keys, dropout.position, dropout.every, N,
-        h.stride(0), a.stride(0), d.stride(0), e.stride(0), new.stride(0), v.b.stride(0), direction.stride(0),
-        *prefer.stride()[:2], dropout.drop, EPS=EPS, ROWS=ROWS, W=W, DROP=dropout.some, SIDES=sides,
-        PADDED=max(16, triton.next_power_of_2(sides)), num_warps=WARPS,
+        h, a, d, e, v.b, v.c, v.gamma, v.beta, new, dropout.keys, dropout.position, dropout.every, N, h.stride(0),
+        a.stride(0), d.stride(0), e.stride(0), new.stride(0), v.b.stride(0), dropout.drop, EPS=EPS, ROWS=ROWS, W=W,
+        DROP=dropout.some, num_warps=2,
     )  # fmt: skip
 
 

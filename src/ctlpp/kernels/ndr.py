@@ -3,8 +3,7 @@
 It computes what `vmap` and autograd make of `ctlpp.models.ndr.NDR` (the tests compare all gradients), with these
 differences in how:
 - activations of all layers lie in one buffer of rows and are kept in bf16; arithmetic inside kernels is float32;
-- products that share an input are one product (q, k and v; both feed-forward nets, see `ffn`);
-- the direction preferences are made where a layer's input is, by `gate`;
+- products that share an input are one product (q, k, v and direction; both feed-forward nets, see `ffn`);
 - a column of the first layer's input depends on its token alone, so its first product is made once a token;
 - the gradient of an activation takes the activation's place, and the gradient of a weight that all layers share is one
   product over all layers' rows at the end;
@@ -20,7 +19,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ctlpp.kernels import ffn, first_column, gate, geometric, residual
+from ctlpp.kernels import ffn, first_column, gate, geometric, norm
 from ctlpp.kernels.dropout import Dropout, Layout
 from ctlpp.kernels.embedding import look_up
 from ctlpp.kernels.products import blocks, times
@@ -152,23 +151,19 @@ class Pass:
             x, read, o, a, pre, act, d, e = (
                 self.of(rows, n) for rows in (self.x, self.read, self.o, self.a, self.pre, self.act, self.d, self.e)
             )
+            if n > 0:
+                times(self.of(self.h, n), W.x, out=x)
             if self.last(n):
                 first_column.forward(x, W.bx, W.scalars, read, self.dropout("key", n), heads=self.heads)
                 self.h_first.copy_(self.first(self.of(self.h, n)))
             else:
                 geometric.forward(x, W.bx, W.scalars, self.rooms[n], read, self.dropout("key", n))
             h = self.state(n)
-            out_dropout, scale = self.dropout("out", n), self.of(self.scale, n)
-            residual.forward(read, W.out, h, *W.norm_a, o, a, scale, out_dropout)
+            times(read, W.out, out=o)
+            norm.forward(h, o, None, *W.norm_a, a, self.of(self.scale, n), self.dropout("out", n))
             ffn.forward(a, W.up, W.b_up, pre, act)
             times(act[..., self.data], W.down[..., self.data], out=d)
             times(act[..., self.shut], W.down[..., self.shut], out=e)
-            if self.last(n):
-                new = torch.empty_like(h)
-                gate.forward(h, a, d, e, W.vectors, new, self.dropout("gate", n))
-            else:
-                new, x = self.of(self.h, n + 1), self.of(self.x, n + 1)
-                sides = W.x[:, 3 * self.D :], x[..., 3 * self.D :]
-                gate.forward(h, a, d, e, W.vectors, new, self.dropout("gate", n), *sides)
-                times(new, W.x[:, : 3 * self.D], out=x[..., : 3 * self.D])
+            new = torch.empty_like(h) if self.last(n) else self.of(self.h, n + 1)
+            gate.forward(h, a, d, e, W.vectors, new, self.dropout("gate", n))
         return new

@@ -13,6 +13,7 @@ import triton.language as tl
 from torch import Tensor
 
 from ctlpp.kernels.dropout import Dropout, keep_tile
+from ctlpp.kernels.order import from_last
 from ctlpp.kernels.products import blocks
 
 ROWS = 4  # of a program of the forward
@@ -26,7 +27,7 @@ def norm_forward(x_ptr, o_ptr, b_ptr, gamma_ptr, beta_ptr, y_ptr, scale_ptr, key
                  o_step, y_step, scale_step, p_step, drop, factor, EPS: tl.constexpr, ROWS: tl.constexpr,
                  W: tl.constexpr, BIAS: tl.constexpr, DROP: tl.constexpr):  # fmt: skip
     """Grid (row blocks, seeds). `…_step`: elements from one seed to the next."""
-    seed = tl.program_id(1).to(tl.int64)
+    seed = from_last(1).to(tl.int64)
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     column = tl.arange(0, W)
     inside = row < N
@@ -56,7 +57,7 @@ def norm_backward(dy_ptr, more_ptr, n_ptr, scale_ptr, gamma_ptr, dx_ptr, part_pt
                   ROWS: tl.constexpr, LOOPS: tl.constexpr, W: tl.constexpr, BIAS: tl.constexpr, DROP: tl.constexpr,
                   MORE: tl.constexpr, ADD: tl.constexpr):  # fmt: skip
     """dy (+ more) -> dx (added to what is there if ADD) and, in n's place, do; sums for γ, β and b go to `part`."""
-    seed = tl.program_id(1).to(tl.int64)
+    seed = from_last(1).to(tl.int64)
     column = tl.arange(0, W)
     key = tl.load(keys_ptr + seed)
     gamma = tl.load(gamma_ptr + seed * p_step + column)

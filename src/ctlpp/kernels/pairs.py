@@ -15,6 +15,7 @@ import triton.language as tl
 from torch import Tensor
 
 from ctlpp.kernels.dropout import GOLDEN, Dropout, by_bit, keep_bits
+from ctlpp.kernels.order import from_last
 from ctlpp.kernels.products import blocks
 
 TILE = 16  # rows of a tile
@@ -56,7 +57,7 @@ def pairs_score(x_ptr, b_ptr, score_ptr, bits_ptr, keys_ptr, position, N, x_step
     FULL: tl.constexpr = TP // P * T  # rows of a tile that are used
     BITS: tl.constexpr = K if K < 32 else 32  # of a word of the mask
     dtype = x_ptr.dtype.element_ty
-    head, seed = tl.program_id(0), tl.program_id(2).to(tl.int64)
+    head, seed = tl.program_id(0), from_last(2).to(tl.int64)
     r, example, c = rows_of_tile(T, TP, P)
     column = head * K + tl.arange(0, K)
     word_at = head * (K // BITS) + tl.arange(0, K // BITS)
@@ -88,7 +89,7 @@ def pairs_read(A_ptr, x_ptr, b_ptr, out_ptr, N, A_step, x_step, b_step, out_step
     """What column i reads, Σ_j A_ij v_j."""
     FULL: tl.constexpr = TP // P * T
     dtype = x_ptr.dtype.element_ty
-    head, seed = tl.program_id(0), tl.program_id(2).to(tl.int64)
+    head, seed = tl.program_id(0), from_last(2).to(tl.int64)
     r, example, c = rows_of_tile(T, TP, P)
     column = head * K + tl.arange(0, K)
     place = place_of(c[:, None], c[None, :], r[:, None], N, T)

@@ -7,6 +7,7 @@ import triton.language as tl
 from torch import Tensor
 
 from ctlpp.kernels.dropout import Dropout, by_bit
+from ctlpp.kernels.order import from_last
 from ctlpp.kernels.pairs import grid, load_rows, place_of, rows_of_tile, shape_of, tiles_left
 from ctlpp.kernels.relative import halves
 
@@ -22,7 +23,7 @@ def pairs_read_backward(dread_ptr, A_ptr, x_ptr, b_ptr, dA_ptr, part_ptr, N, dre
     """The gradients of A, and of v in v's place; its sums over rows go to `part`."""
     FULL: tl.constexpr = TP // P * T
     dtype = x_ptr.dtype.element_ty
-    head, seed = tl.program_id(0), tl.program_id(2).to(tl.int64)
+    head, seed = tl.program_id(0), from_last(2).to(tl.int64)
     r, example, c = rows_of_tile(T, TP, P)
     column = head * K + tl.arange(0, K)
     same = example[:, None] == example[None, :]
@@ -72,7 +73,7 @@ def pairs_score_backward(dscore_ptr, x_ptr, b_ptr, part_ptr, bits_ptr, N, dscore
     FULL: tl.constexpr = TP // P * T
     BITS: tl.constexpr = K if K < 32 else 32
     dtype = x_ptr.dtype.element_ty
-    head, seed = tl.program_id(0), tl.program_id(2).to(tl.int64)
+    head, seed = tl.program_id(0), from_last(2).to(tl.int64)
     r, example, c = rows_of_tile(T, TP, P)
     column = head * K + tl.arange(0, K)
     word_at = head * (K // BITS) + tl.arange(0, K // BITS)

@@ -16,6 +16,7 @@ import triton.language as tl
 from torch import Tensor
 
 from ctlpp.kernels.dropout import GOLDEN, Dropout, by_bit, keep_bits, keep_column
+from ctlpp.kernels.order import from_last
 from ctlpp.kernels.products import blocks
 
 TILE = 16  # rows of a tile: 16, or 32 for three examples of 9 columns in 27 rows
@@ -84,7 +85,7 @@ def relative_forward(x_ptr, r_ptr, u_ptr, v_ptr, scale_ptr, out_ptr, bits_ptr, k
     FULL: tl.constexpr = TP // T * T  # rows of a tile that are used
     BITS: tl.constexpr = K if K < 32 else 32  # of a word of the mask
     dtype = x_ptr.dtype.element_ty
-    head, seed = tl.program_id(0), tl.program_id(2).to(tl.int64)
+    head, seed = tl.program_id(0), from_last(2).to(tl.int64)
     i, j, offset, column = tl.arange(0, TP), tl.arange(0, TP), tl.arange(0, RP), head * K + tl.arange(0, K)
     word_at = head * (K // BITS) + tl.arange(0, K // BITS)
     r_at = r_ptr + seed * r_step + offset[:, None] * (H * K) + column[None, :]
@@ -120,7 +121,7 @@ def relative_backward(dread_ptr, x_ptr, r_ptr, u_ptr, v_ptr, scale_ptr, part_ptr
     FULL: tl.constexpr = TP // T * T
     BITS: tl.constexpr = K if K < 32 else 32
     dtype = x_ptr.dtype.element_ty
-    head, seed = tl.program_id(0), tl.program_id(2).to(tl.int64)
+    head, seed = tl.program_id(0), from_last(2).to(tl.int64)
     i, j, offset, column = tl.arange(0, TP), tl.arange(0, TP), tl.arange(0, RP), head * K + tl.arange(0, K)
     word_at = head * (K // BITS) + tl.arange(0, K // BITS)
     r_at = offset[:, None] * (H * K) + column[None, :]
