@@ -35,8 +35,10 @@ class Subject:
     @staticmethod
     def of(crowd: Crowd, layout: Layout, tokens: Tensor) -> Subject:
         """Seeds that go on from their states as cheaply as they can; tokens: inputs to try it on, (B, T)."""
-        seen, logits = activations(crowd, tokens)
         quick = quick_ndr(crowd)
+        if quick is not None:
+            return Subject(crowd, layout, "nothing", quick)
+        seen, logits = activations(crowd, tokens)
         for rest in _CANDIDATES[layout.kind]:
             subject = Subject(crowd, layout, rest)
             try:
@@ -44,7 +46,7 @@ class Subject:
             except RuntimeError:
                 continue  # it keeps the number of examples, or of tokens
             if all(_close(each, logits) for each in again):
-                return Subject(crowd, layout, rest, quick)
+                return subject
         return Subject(crowd, layout)
 
     def of_rows(self, rows: list[int]) -> Subject:
