@@ -84,8 +84,13 @@ def draw_all(
             draw_one(task)
             advance(1)
         return
-    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
-        for _ in pool.map(draw_one, every):
+    with ProcessPoolExecutor(workers - 1, multiprocessing.get_context("spawn")) as pool:
+        elsewhere = [pool.submit(draw_one, task) for task in every]
+        for task, drawn in zip(reversed(every), reversed(elsewhere), strict=True):
+            if drawn.cancel():  # not begun there: this process is a worker, too
+                draw_one(task)
+            else:
+                drawn.result()
             advance(1)
 
 
