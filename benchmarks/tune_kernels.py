@@ -40,8 +40,9 @@ WORTH = 10.0  # µs a step that a winner gains at least
 RESERVE = 6.0  # seconds kept for the winners together
 
 
-def hidden(way: str, rows: int, columns: int, registers: int | None = None, **how: bool) -> Settings:
-    return {f"ffn.{way}": Tile(rows, columns, step=64, warps=4, stages=2, registers=registers, **how)}
+def hidden(way: str, rows: int, columns: int, *, step: int = 64, warps: int = 4, stages: int = 2,
+           registers: int | None = None, **how: bool) -> Settings:  # fmt: skip
+    return {f"ffn.{way}": Tile(rows, columns, step, warps, stages, registers, **how)}
 
 
 def together(*tile: int) -> Settings:
@@ -49,18 +50,37 @@ def together(*tile: int) -> Settings:
 
 
 CANDIDATES: list[tuple[str, str, Settings]] = [  # part of the step, what is tried, settings; most promising first
-    ("weights", "cuBLAS", {"shared_weights.FILLED": 2.0}),
-    ("weights", "128 × 256, 3 stages", together(128, 256, 64, 8, 3)),
-    ("weights", "256 × 128, 4 stages", together(256, 128, 64, 8, 4)),
-    ("weights", "128 × 128, 3 stages", together(128, 128, 64, 4, 3)),
     ("units, forward", "64 × 128, rows first, b early", hidden("FORWARD", 64, 128, rows_first=True, early=True)),
-    ("units, forward", "128 × 64, rows first, b early", hidden("FORWARD", 128, 64, rows_first=True, early=True)),
+    ("units, backward", "step 64, 3 stages", hidden("BACKWARD", 128, 64, stages=3)),
+    ("units, backward", "step 128", hidden("BACKWARD", 128, 64, step=128)),
+    ("units, backward", "128 × 128, 8 warps", hidden("BACKWARD", 128, 128, warps=8)),
+    ("units, backward", "256 × 64, 8 warps", hidden("BACKWARD", 256, 64, warps=8)),
+    ("units, forward", "… 3 stages", hidden("FORWARD", 64, 128, rows_first=True, early=True, stages=3)),
+    ("units, forward", "… step 128", hidden("FORWARD", 64, 128, rows_first=True, early=True, step=128)),
+    ("units, forward", "128 × 128, 8 warps", hidden("FORWARD", 128, 128, warps=8, rows_first=True, early=True)),
     ("scores", "1 tile a program", {"pairs.TILES": 1}),
+    ("scores", "2 tiles", {"pairs.TILES": 2}),
     ("scores", "80 registers", {"pairs.SCORE_REGISTERS": 80}),
     ("scores", "1 tile, 80 registers", {"pairs.TILES": 1, "pairs.SCORE_REGISTERS": 80}),
+    ("scores", "2 tiles, 96 registers", {"pairs.TILES": 2, "pairs.SCORE_REGISTERS": 96}),
+    ("weights", "step 128, 2 stages", together(128, 256, 128, 8, 2)),
+    ("weights", "128 × 256, 3 stages", together(128, 256, 64, 8, 3)),
+    ("weights", "256 × 128, 4 stages", together(256, 128, 64, 8, 4)),
+    ("first column, backward", "2 warps", {"first_column.BACK_WARPS": 2}),
+    ("first column, backward", "8 warps", {"first_column.BACK_WARPS": 8}),
+    ("first column, backward", "128 registers", {"first_column.REGISTERS": 128}),
+    ("first column, backward", "8 examples, 2 warps", {"first_column.BACK": 8, "first_column.BACK_WARPS": 2}),
+    ("reads, backward", "2 tiles", {"pairs_backward.READ": 2}),
+    ("reads, backward", "8 tiles", {"pairs_backward.READ": 8}),
+    ("reads, backward", "96 registers", {"pairs_backward.REGISTERS": 96}),
+    ("scores, backward", "4 tiles", {"pairs_backward.SCORE": 4}),
     ("scores, backward", "168 registers", {"pairs_backward.SCORE_REGISTERS": 168}),
-    ("geometric, backward", "64 rows, 2 warps", {"geometric.BACK_WARPS": 2}),
+    ("scores, backward", "128 registers", {"pairs_backward.SCORE_REGISTERS": 128}),
     ("embeddings, backward", "1024 rows", {"embedding.LOOPS": 32}),
+    ("gate, backward", "4 rows × 4", {"gate.LOOPS": 4}),
+    ("gate, forward", "8 rows", {"gate.ROWS": 8}),
+    ("norm, backward", "2 rows × 32", {"norm.LOOPS": 32}),
+    ("geometric, backward", "64 rows, 2 warps", {"geometric.BACK_WARPS": 2}),
 ]
 
 

@@ -14,7 +14,7 @@ from ctlpp.kernels.products import blocks
 from ctlpp.kernels.sums import add_up
 
 ROWS, COLUMNS, WARPS = 16, 256, 4  # rows and columns of a program of the look-up
-BACK, LOOPS, BACK_WARPS = 32, 8, 4  # rows that the gradient takes at a time, how often, warps of a program
+BACK, LOOPS, BACK_WARPS = 32, 32, 4  # rows that the gradient takes at a time, how often, warps of a program
 TOKENS, WIDTH = 64, 128  # ids and columns of a program of the gradient
 
 

@@ -19,13 +19,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ctlpp.kernels import ffn, first_column, gate, geometric, norm
+from ctlpp.kernels import ffn, first_column, gate, geometric, layer_weights, norm
 from ctlpp.kernels.dropout import Dropout, Layout
 from ctlpp.kernels.embedding import look_up
 from ctlpp.kernels.products import blocks, times
 from ctlpp.models.ndr import NDR
 
 Views = dict[str, Tensor]  # parameters or their gradients by name, (S, …) each, float32
+FFN = ("ffn_data.up", "ffn_gate.up", "ffn_data.down", "ffn_gate.down")
+MATRICES = ("attend.qkv", "attend.direction", "attend.out", *FFN)
 
 
 def supports(model: NDR) -> bool:
@@ -39,33 +41,24 @@ class Weights:
     """The layer's weights as the products want them."""
 
     x: Tensor  # q, k, v and direction, (S, 3D + 2H, D)
-    bx: Tensor  # their biases, float32
     out: Tensor
     up: Tensor  # data net and gate net, (S, F, D)
-    b_up: Tensor
     down: Tensor  # of both nets, (S, D, F)
+    bx: Tensor  # biases, float32
+    b_up: Tensor
     scalars: geometric.Scalars
     norm_a: tuple[Tensor, Tensor]  # γ, β
     vectors: gate.Vectors
 
     @staticmethod
     def of(w: Views, dtype: torch.dtype) -> Weights:
-        def joined(*names: str, dtype: torch.dtype = torch.float32, dim: int = 1) -> Tensor:
-            parts = [w[f"layer.{name}"] for name in names]
-            sizes, shape = [part.shape[dim] for part in parts], list(parts[0].shape)
-            shape[dim] = sum(sizes)
-            whole = parts[0].new_empty(shape, dtype=dtype)
-            for to, part in zip(whole.split(sizes, dim=dim), parts, strict=True):
-                to.copy_(part)
-            return whole
+        def joined(*names: str) -> Tensor:
+            return torch.cat([w[f"layer.{name}"] for name in names], dim=1)
 
         return Weights(
-            x=joined("attend.qkv.weight", "attend.direction.weight", dtype=dtype),
+            *layer_weights.matrices([w[f"layer.{name}.weight"] for name in MATRICES], dtype),
             bx=joined("attend.qkv.bias", "attend.direction.bias"),
-            out=w["layer.attend.out.weight"].to(dtype),
-            up=joined("ffn_data.up.weight", "ffn_gate.up.weight", dtype=dtype),
             b_up=joined("ffn_data.up.bias", "ffn_gate.up.bias"),
-            down=joined("ffn_data.down.weight", "ffn_gate.down.weight", dtype=dtype, dim=2),
             scalars=geometric.Scalars(*(w[f"layer.attend.{name}"] for name in ("scale", "direction_scale", "bias"))),
             norm_a=(w["layer.norm_a.weight"], w["layer.norm_a.bias"]),
             vectors=gate.Vectors(

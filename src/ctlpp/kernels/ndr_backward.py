@@ -8,7 +8,7 @@ from torch import Tensor
 
 from ctlpp.kernels import embedding, ffn, first_column, gate, geometric, norm, shared_weights
 from ctlpp.kernels.classifier import read_out
-from ctlpp.kernels.ndr import Pass, Views
+from ctlpp.kernels.ndr import MATRICES, Pass, Views
 from ctlpp.kernels.shared_weights import Rows
 from ctlpp.kernels.sums import add_up
 from ctlpp.models.ndr import NDR
@@ -71,9 +71,7 @@ class Backward:
         """One product over all layers for each weight, and the sums that the kernels left."""
         run = self.run
         rows = Rows(run.x[:, run.N :], run.h[:, run.N :], run.o, run.read, run.pre, run.a, run.de, run.act)
-        attend, up, down = ("attend.qkv", "attend.direction", "attend.out"), "ffn_{}.up", "ffn_{}.down"
-        names = *attend, *(of.format(net) for of in (up, down) for net in ("data", "gate"))
-        shared_weights.gradients(rows, self.places(*(f"{name}.weight" for name in names)))
+        shared_weights.gradients(rows, self.places(*(f"{name}.weight" for name in MATRICES)))
         (qkv,) = self.places("attend.qkv.bias")
         add_up(self.last.qkv, [qkv])
         add_up(self.attend.qk.flatten(1, 2), [qkv[:, : 2 * run.D]], add=True)

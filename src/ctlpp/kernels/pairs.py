@@ -20,7 +20,7 @@ from ctlpp.kernels.products import blocks
 
 TILE = 16  # rows of a tile
 TILES = 4  # that a program works on
-SCORE_STAGES, SCORE_REGISTERS = 1, None  # at most, of a thread
+SCORE_REGISTERS = 80  # at most, a thread of the scores: more of them run at once
 
 
 @triton.jit
@@ -116,7 +116,7 @@ def score(x: Tensor, b: Tensor, scores: Tensor, bits: Tensor, T: int, dropout: D
     shape = shape_of(x, scores.shape[1], T)
     pairs_score[grid(x, shape, TILES)](
         x, b, scores, bits, dropout.keys, dropout.position, x.shape[1], x.stride(0), b.stride(0), scores.stride(0),
-        bits.stride(0), dropout.drop, TILES=TILES, **shape, DROP=dropout.some, num_warps=1, num_stages=SCORE_STAGES,
+        bits.stride(0), dropout.drop, TILES=TILES, **shape, DROP=dropout.some, num_warps=1, num_stages=1,
         maxnreg=SCORE_REGISTERS,
     )  # fmt: skip
 

@@ -33,7 +33,7 @@ class Tile(NamedTuple):
     stages: int  # steps under way at a time
 
 
-TILE = Tile(rows=128, columns=256, step=64, warps=8, stages=4)
+TILE = Tile(rows=128, columns=256, step=64, warps=8, stages=3)
 FILLED = 0.9  # the share of the card that the tiles must fill
 
 
