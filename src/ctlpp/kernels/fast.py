@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import cache
 from importlib.util import find_spec
@@ -23,8 +24,15 @@ COLUMNS = 16  # that the attention kernels can hold
 
 @cache
 def available(device: str) -> bool:
-    """Whether kernels can run on a kind of device."""
-    return device == "cuda" and find_spec("triton") is not None and torch.cuda.get_device_capability()[0] >= 8
+    """Whether kernels can run on a kind of device.
+
+    If so, cuBLAS is told to do without a workspace, unless the user has told it something else: otherwise it clears a
+    counter before every product. It listens only if it has not been used yet.
+    """
+    if device != "cuda" or find_spec("triton") is None or torch.cuda.get_device_capability()[0] < 8:
+        return False
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":0:0")
+    return True
 
 
 def find(model: nn.Module, device: torch.device, columns: int) -> Gradient | None:

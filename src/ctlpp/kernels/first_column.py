@@ -21,11 +21,11 @@ from ctlpp.kernels.products import blocks
 
 EXAMPLES, WARPS = 16, 4  # of a program of the forward …
 BACK, BACK_WARPS = 16, 4  # … and of the backward
-REGISTERS: int | None = None  # at most, a thread of the backward
+REGISTERS: int | None = 128  # at most, a thread of the backward
 
 
 class Sums(NamedTuple):
-    """Sums over rows: of a block's gradients of q, k and v, (S, blocks, 3D), for what makes up a match, (S, H, 4)."""
+    """Sums over rows of a block: of the gradients of q, k and v, (S, blocks, 3D), for a match, (S, blocks, H, 4)."""
 
     qkv: Tensor
     match: Tensor
@@ -170,7 +170,7 @@ def backward(dread: Tensor, x: Tensor, bias: Tensor, s: Scalars, dropout: Dropou
         s.scale.stride(0), part.stride(0), sums.stride(0), dropout.drop, dropout.factor, **_shape(x, dread, heads),
         EXAMPLES=BACK, DROP=dropout.some, num_warps=BACK_WARPS, maxnreg=REGISTERS,
     )  # fmt: skip
-    return Sums(part, sums.sum(1))
+    return Sums(part, sums)
 
 
 def _shape(x: Tensor, read: Tensor, heads: int) -> dict[str, int]:

@@ -10,6 +10,7 @@ thread first reads all that it needs, so that it waits once.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -177,6 +178,38 @@ def geometric_backward(dA_ptr, content_ptr, x_ptr, b_ptr, scale_ptr, stretch_ptr
     tl.store(sums + 1, tl.sum(dright * right + dleft * left))
     tl.store(sums + 2, tl.sum(dright))
     tl.store(sums + 3, tl.sum(dleft))
+
+
+@triton.jit
+def match_sums(part_ptr, last_ptr, stretch_ptr, g_ptr, to_stretch, to_shift, to_sides, R, LAST, part_step, last_step,
+               p_step, g_step, H: tl.constexpr, ROWS: tl.constexpr):  # fmt: skip
+    """Grid (seeds). `to_…`: how far behind the gradient of the content's scale the others lie."""
+    seed = tl.program_id(0).to(tl.int64)
+    row, column = tl.arange(0, ROWS), tl.arange(0, 4 * H)
+    total = tl.zeros((ROWS, 4 * H), tl.float32)
+    for first in range(0, R, ROWS):
+        at = (first + row)[:, None] * (4 * H) + column[None, :]
+        total += tl.load(part_ptr + seed * part_step + at, mask=(first + row < R)[:, None], other=0.0)
+    for first in range(0, LAST, ROWS):
+        at = (first + row)[:, None] * (4 * H) + column[None, :]
+        total += tl.load(last_ptr + seed * last_step + at, mask=(first + row < LAST)[:, None], other=0.0)
+    sums, head, which = tl.sum(total, axis=0), column // 4, column % 4
+    g = g_ptr + seed * g_step
+    tl.store(g, tl.sum(tl.where(which == 0, sums, 0.0)))
+    tl.store(g + to_stretch, tl.sum(tl.where(which == 1, sums, 0.0)))
+    tl.store(g + to_shift, tl.sum(tl.where(which >= 2, sums, 0.0)))
+    sides = sums * tl.load(stretch_ptr + seed * p_step)
+    tl.store(g + to_sides + (which - 2) * H + head, sides, mask=which >= 2)
+
+
+def match_gradients(part: Tensor, last: Tensor, stretch: Tensor, places: Sequence[Tensor]) -> None:
+    """From two tables of sums, (S, …, H, 4): gradients of the three scalars and of the direction's bias, (S, 2H)."""
+    first, *others = places
+    match_sums[len(part),](
+        part, last, stretch, first, *(place.storage_offset() - first.storage_offset() for place in others),
+        part.shape[1], last.shape[1], part.stride(0), last.stride(0), stretch.stride(0), first.stride(0),
+        H=part.shape[2], ROWS=64, num_warps=4,
+    )  # fmt: skip
 
 
 def forward(x: Tensor, bias: Tensor, s: Scalars, room: Room, read: Tensor, dropout: Dropout) -> None:

@@ -84,12 +84,9 @@ class Backward:
 
     def match_gradients(self) -> None:
         """Of what turns content and direction preferences into a match, from the sums that the attention left."""
-        sums = self.attend.match.sum((1, 2)) + self.last.match  # (S, H, 4)
-        sides = sums[..., 2:].mT.flatten(1)  # to the right, then to the left, (S, 2H)
-        self.g["layer.attend.direction.bias"].copy_(sides * self.run.weights.scalars.stretch[:, None])
-        self.g["layer.attend.scale"].copy_(sums[..., 0].sum(1))
-        self.g["layer.attend.direction_scale"].copy_(sums[..., 1].sum(1))
-        self.g["layer.attend.bias"].copy_(sides.sum(1))
+        names = ("attend.scale", "attend.direction_scale", "attend.bias", "attend.direction.bias")
+        sums = self.attend.match.flatten(1, 2), self.last.match
+        geometric.match_gradients(*sums, self.run.weights.scalars.stretch, self.places(*names))
 
     def places(self, *names: str) -> list[Tensor]:
         """Where the gradients of the layer's parameters go."""

@@ -34,7 +34,7 @@ class Tile(NamedTuple):
 
 
 TILE = Tile(rows=128, columns=256, step=64, warps=8, stages=3)
-FILLED = 0.9  # the share of the card that the tiles must fill
+FILLED = 0.78  # the share of the card that the tiles must fill
 
 
 class Rows(NamedTuple):
