@@ -41,8 +41,8 @@ RESERVE = 6.0  # seconds kept for the winners together
 
 
 def hidden(way: str, rows: int, columns: int, *, step: int = 64, warps: int = 4, stages: int = 2,
-           registers: int | None = None, **how: bool) -> Settings:  # fmt: skip
-    return {f"ffn.{way}": Tile(rows, columns, step, warps, stages, registers, **how)}
+           registers: int | None = None) -> Settings:  # fmt: skip
+    return {f"ffn.{way}": Tile(rows, columns, step, warps, stages, registers)}
 
 
 def together(*tile: int) -> Settings:
@@ -60,7 +60,7 @@ CANDIDATES: list[tuple[str, str, Settings]] = [  # part of the step, what is tri
     ("norm, backward", "2 rows × 8", {"norm.LOOPS": 8}),
     ("geometric, backward", "64 rows, 2 warps", {"geometric.BACK_WARPS": 2}),
     ("weights", "128 × 256, 2 stages", together(128, 256, 64, 8, 2)),
-    ("units, forward", "64 × 128, rows first, b early", hidden("FORWARD", 64, 128, rows_first=True, early=True)),
+    ("units, forward", "64 × 128", hidden("FORWARD", 64, 128)),
 ]
 
 

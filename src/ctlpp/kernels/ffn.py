@@ -33,8 +33,6 @@ class Tile(NamedTuple):
     warps: int
     stages: int  # steps under way at a time
     registers: int | None = None  # at most, of a thread
-    rows_first: bool = False  # programs of the same units run side by side, instead of those of the same rows
-    early: bool = False  # what is needed after the product (bias, pre) is read before it
 
 
 FORWARD = Tile(rows=128, columns=128, step=64, warps=4, stages=2, registers=168)
@@ -42,66 +40,37 @@ BACKWARD = Tile(rows=128, columns=64, step=64, warps=4, stages=2)
 
 
 @triton.jit
-def _blocks(ROWS_FIRST: tl.constexpr):
-    """A program's block of columns, and of rows."""
-    if ROWS_FIRST:
-        return tl.program_id(1), tl.program_id(0)
-    return tl.program_id(0), tl.program_id(1)
-
-
-@triton.jit
 def hidden_forward(a, up, pre, act, b_ptr, b_step, D: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
-                   STEP: tl.constexpr, ROWS_FIRST: tl.constexpr, EARLY: tl.constexpr):  # fmt: skip
-    """Grid (column blocks, row blocks, seeds) or (row blocks, …); a, up, pre and act are descriptors."""
-    column, row = _blocks(ROWS_FIRST)
-    column, row, seed = column * COLUMNS, row * ROWS, tl.program_id(2)
-    b_at = b_ptr + seed * b_step + column + tl.arange(0, COLUMNS)
-    if EARLY:
-        b = tl.load(b_at)
+                   STEP: tl.constexpr):  # fmt: skip
+    """Grid (column blocks, row blocks, seeds); a, up, pre and act are descriptors."""
+    column, row, seed = tl.program_id(0) * COLUMNS, tl.program_id(1) * ROWS, tl.program_id(2)
     y = tl.zeros((ROWS, COLUMNS), tl.float32)
     for k in range(0, D, STEP):
         x = tl.reshape(a.load([seed, row, k]), (ROWS, STEP))
         w = tl.reshape(up.load([seed, column, k]), (COLUMNS, STEP))
         y = tl.dot(x, w.T, y, input_precision="ieee")
     pre.store([seed, row, column], tl.reshape(y.to(pre.dtype), (1, ROWS, COLUMNS)))
-    if not EARLY:
-        b = tl.load(b_at)
+    b = tl.load(b_ptr + seed * b_step + column + tl.arange(0, COLUMNS))
     y = gelu(y + b[None, :])
     act.store([seed, row, column], tl.reshape(y.to(act.dtype), (1, ROWS, COLUMNS)))
 
 
 @triton.jit
-def hidden_backward(de, down, pre, pre_ptr, b_ptr, part_ptr, N, pre_step, b_step, part_step, part_row,
-                    DATA: tl.constexpr, D: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, STEP: tl.constexpr,
-                    ROWS_FIRST: tl.constexpr, EARLY: tl.constexpr):  # fmt: skip
-    """In the place of pre comes its gradient; its sum over a block's rows, for b, goes to `part`. DATA: units of d.
-
-    EARLY: pre comes by pointers, which need not be waited for before the product, instead of by its descriptor; sums
-    are made before anything is written, so that they do not wait for the shared memory that it is written from.
-    """
-    column, block = _blocks(ROWS_FIRST)
-    column, row, seed = column * COLUMNS, block * ROWS, tl.program_id(2)
+def hidden_backward(de, down, pre, b_ptr, part_ptr, b_step, part_step, part_row, DATA: tl.constexpr, D: tl.constexpr,
+                    ROWS: tl.constexpr, COLUMNS: tl.constexpr, STEP: tl.constexpr):  # fmt: skip
+    """In the place of pre comes its gradient; its sum over a block's rows, for b, goes to `part`. DATA: units of d."""
+    column, row, seed = tl.program_id(0) * COLUMNS, tl.program_id(1) * ROWS, tl.program_id(2)
     at = column + tl.arange(0, COLUMNS)
     net = tl.where(column < DATA, 0, tl.num_programs(2))
-    if EARLY:
-        i = row + tl.arange(0, ROWS)
-        pre_at = seed.to(tl.int64) * pre_step + (i[:, None] * (DATA + D) + at[None, :])
-        x, b = tl.load(pre_ptr + pre_at, mask=(i < N)[:, None], other=0.0), tl.load(b_ptr + seed * b_step + at)
     dact = tl.zeros((ROWS, COLUMNS), tl.float32)
     for k in range(0, D, STEP):
         dy = tl.reshape(de.load([net + seed, row, k]), (ROWS, STEP))
         w = tl.reshape(down.load([seed, k, column]), (STEP, COLUMNS))
         dact = tl.dot(dy, w, dact, input_precision="ieee")
-    if not EARLY:
-        x = tl.reshape(pre.load([seed, row, column]), (ROWS, COLUMNS))
-        b = tl.load(b_ptr + seed * b_step + at)
-    dx = dact * gelu_slope(x.to(tl.float32) + b[None, :])
-    part = part_ptr + seed * part_step + block * part_row + at
-    if EARLY:
-        tl.store(part, tl.sum(dx, axis=0))
+    x = tl.reshape(pre.load([seed, row, column]), (ROWS, COLUMNS))
+    dx = dact * gelu_slope(x.to(tl.float32) + tl.load(b_ptr + seed * b_step + at)[None, :])
     pre.store([seed, row, column], tl.reshape(dx.to(pre.dtype), (1, ROWS, COLUMNS)))
-    if not EARLY:
-        tl.store(part, tl.sum(dx, axis=0))
+    tl.store(part_ptr + seed * part_step + tl.program_id(1) * part_row + at, tl.sum(dx, axis=0))
 
 
 def fits(pre: Tensor, width: int) -> bool:
@@ -121,7 +90,7 @@ def forward(a: Tensor, up: Tensor, bias: Tensor, pre: Tensor, act: Tensor) -> No
     hidden_forward[_grid(tile, F, N, S)](
         described(a, tile.rows, tile.step), described(up, tile.columns, tile.step),
         described(pre, tile.rows, tile.columns), described(act, tile.rows, tile.columns), bias, bias.stride(0), D=D,
-        ROWS=tile.rows, COLUMNS=tile.columns, STEP=tile.step, ROWS_FIRST=tile.rows_first, EARLY=tile.early,
+        ROWS=tile.rows, COLUMNS=tile.columns, STEP=tile.step,
         num_warps=tile.warps, num_stages=tile.stages, maxnreg=tile.registers,
     )  # fmt: skip
 
@@ -144,17 +113,15 @@ def backward(de: Tensor, down: Tensor, pre: Tensor, bias: Tensor, part: Tensor) 
         return
     hidden_backward[_grid(tile, F, N, S)](
         described(de.flatten(0, 1), tile.rows, tile.step), described(down, tile.step, tile.columns),
-        described(pre, tile.rows, tile.columns), pre, bias, part, N, pre.stride(0), bias.stride(0), part.stride(0),
-        part.stride(1), DATA=F - D, D=D, ROWS=tile.rows, COLUMNS=tile.columns, STEP=tile.step,
-        ROWS_FIRST=tile.rows_first, EARLY=tile.early, num_warps=tile.warps, num_stages=tile.stages,
+        described(pre, tile.rows, tile.columns), bias, part, bias.stride(0), *part.stride()[:2], DATA=F - D, D=D,
+        ROWS=tile.rows, COLUMNS=tile.columns, STEP=tile.step, num_warps=tile.warps, num_stages=tile.stages,
         maxnreg=tile.registers,
     )  # fmt: skip
 
 
 def _grid(tile: Tile, F: int, N: int, S: int) -> tuple[int, int, int]:
     """A program for each tile of a seed."""
-    columns, rows = F // tile.columns, blocks(N, tile.rows)
-    return (rows, columns, S) if tile.rows_first else (columns, rows, S)
+    return F // tile.columns, blocks(N, tile.rows), S
 
 
 def _nets(F: int, D: int) -> tuple[slice, slice]:

@@ -4,7 +4,7 @@ Example:
     >>> from ctlpp.reproduce.plan import plan
     >>> (cell,) = plan("table1", only=["ndr-R-released"])
     >>> round(seconds(cell, len(cell.seeds), "cuda") / 60)  # 25 seeds on an H200
-    17
+    16
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from ctlpp.reproduce.pieces import Standing
 from ctlpp.reproduce.plan import Planned
 
 DEVICES = {"cuda": "one NVIDIA H200", "cpu": "two CPU cores"}  # where this was measured
-START = {"cuda": 25.0, "cpu": 0.0}  # seconds, once: kernels are compiled
+START = {"cuda": 50.0, "cpu": 0.0}  # seconds, once: kernels are compiled
 
 # Milliseconds of a step for each seed, by the number of seeds that are trained together.
 _FULL: dict[str, dict[str, Mapping[int, float]]] = {
     "cuda": {
-        "lstm": {1: 0.322, 2: 0.185, 5: 0.094, 10: 0.067, 25: 0.0527, 50: 0.0466, 100: 0.0428},
-        "transformer": {1: 1.455, 2: 0.785, 5: 0.406, 10: 0.282, 25: 0.234, 50: 0.219, 100: 0.194},
-        "ndr": {1: 2.05, 2: 1.05, 5: 0.658, 10: 0.567, 25: 0.501, 50: 0.471, 100: 0.452},
+        "lstm": {1: 0.318, 2: 0.181, 5: 0.097, 10: 0.066, 25: 0.0515, 50: 0.0464, 100: 0.0432},
+        "transformer": {1: 1.344, 2: 0.745, 5: 0.377, 10: 0.260, 25: 0.216, 50: 0.200, 100: 0.192},
+        "ndr": {1: 1.729, 2: 1.096, 5: 0.729, 10: 0.522, 25: 0.481, 50: 0.459, 100: 0.455},
     },
     "cpu": {"lstm": {1: 80.0}, "transformer": {1: 400.0}, "ndr": {1: 700.0}},
 }
