@@ -6,6 +6,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.report.conftest import make_run
@@ -77,6 +78,15 @@ def test_whatever_a_file_says_there_is_a_page(tmp_path: Path, data: st.DataObjec
             assert str(error).startswith("no runs in or under")  # noqa: PT017
         else:
             assert make_page(records).startswith("<!doctype html>")
+
+
+@pytest.mark.parametrize("names", ["symbols", "functions", "groups"])
+def test_names_that_no_file_can_hold_are_damage(tmp_path: Path, names: str) -> None:
+    path = make_run(tmp_path / "run", (0.5, 0.5)) / "analysis" / "analysis.json"
+    content = json.loads(path.read_text())
+    content[names] = ["\ud800"] * len(content[names])
+    path.write_text(json.dumps(content))
+    assert make_page(collect([tmp_path])).startswith("<!doctype html>")
 
 
 def test_the_same_runs_give_the_same_page(tmp_path: Path) -> None:

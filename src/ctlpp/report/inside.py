@@ -177,7 +177,7 @@ def _index(rows: Any, axes: dict[str, Sequence[Any]], path: Path) -> tuple[NDArr
             if pa.types.is_dictionary(values.type):
                 values = values.cast(values.type.value_type)
             places = pc.index_in(values, value_set=pa.array(list(known), values.type))
-        except (pa.ArrowException, TypeError) as error:
+        except (pa.ArrowException, TypeError, UnicodeEncodeError) as error:
             raise DamagedError(f"{path.name}: the column {column} is of the wrong kind") from error
         if places.null_count:
             raise DamagedError(f"{path.name}: the column {column} has names that analysis.json does not know")
