@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 from torch.func import functional_call, vmap
 
+from ctlpp.analysis.memory import keep_freed_memory
 from ctlpp.models.activations import Activations, Edit, editing, recording
 from ctlpp.training.crowd import Crowd
 from ctlpp.training.streams import Streams
@@ -95,7 +96,8 @@ def split(crowd: Crowd, workers: int) -> list[Crowd]:
 def in_parts(crowd: Crowd, work: Callable[[Crowd, Event], Result]) -> list[Result]:
     """`work` done on every part of the crowd; on a CPU, each core takes parts of its own.
 
-    After an error or Ctrl-C the event that `work` is given is set: it may as well stop.
+    If a few parts are left in the end, fewer than there are cores, all cores work on one after the other. After an
+    error or Ctrl-C the event that `work` is given is set: it may as well stop.
     """
     in_vain = Event()
     workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -103,11 +105,14 @@ def in_parts(crowd: Crowd, work: Callable[[Crowd, Event], Result]) -> list[Resul
     parts = split(crowd, workers)
     if workers == 1:
         return [work(part, in_vain) for part in parts]
-    threads = torch.get_num_threads()
+    keep_freed_memory()
+    threads, even = torch.get_num_threads(), len(parts) - len(parts) % workers
     torch.set_num_threads(1)  # within a part
     pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,))
     try:
-        return list(pool.map(lambda part: work(part, in_vain), parts))
+        done = list(pool.map(lambda part: work(part, in_vain), parts[:even]))
+        torch.set_num_threads(workers)
+        return done + [work(part, in_vain) for part in parts[even:]]
     except BaseException:
         in_vain.set()
         raise

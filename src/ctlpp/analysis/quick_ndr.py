@@ -1,11 +1,11 @@
 """One seed of the NDR, evaluated on a CPU with less work than the module takes.
 
 Arithmetic is what the analysis of a full-size NDR waits for, so none is done in vain. What the first layer reads from
-its input is looked up by token; of the last layer only the column under the classifier is computed; scales are
-multiplied into the weights beforehand, and products of the same columns are one. The equations are those of
-`ctlpp.models.ndr`.
+its input is looked up by token; of the last layer only the column under the classifier is computed, without the other
+columns' keys and values; scales are multiplied into the weights beforehand, and products of the same columns are one.
+The equations are those of `ctlpp.models.ndr`.
 
-Shapes: B batch, T columns, R columns of the result, D width, H heads, K = D / H, C classes.
+Shapes: B batch, T columns, R columns that are updated, D width, H heads, K = D / H, C classes.
 """
 
 from __future__ import annotations
@@ -25,6 +25,12 @@ def _view(length: int, columns: int) -> View:
     """What the first columns see; `near` as one matrix for all of them. (R · T, R · T), (R, T), (R, T)"""
     near, right, itself = (part[:columns] for part in look(length))
     return View(torch.block_diag(*near.mT), right, itself)  # type: ignore[no-untyped-call]
+
+
+def _attention(match: Tensor, view: View) -> Tensor:
+    """A of some columns: `geometric_attention` in place. (…, R, T) -> (…, R, T)"""
+    flat = match.masked_fill_(view.itself, -torch.inf).view(-1, view.itself.numel())
+    return torch.addmm(flat, F.logsigmoid(-flat), view.near).exp_().view(match.shape)
 
 
 def quick_ndr(crowd: Crowd) -> QuickNDR | None:
@@ -49,7 +55,11 @@ class QuickNDR:
         direction, offset = own["attend.direction.weight"] * turn, own["attend.direction.bias"] * turn
         own["read.weight"] = torch.cat([q * scale, k, v, direction])  # (3D + 2H, D)
         own["read.bias"] = torch.cat([q_bias * scale, k_bias, v_bias, offset + own["attend.bias"]])
+        own["ask.weight"] = torch.cat([q * scale, direction[:heads]])  # (D + H, D): the first column looks to the right
+        own["ask.bias"] = torch.cat([q_bias * scale, offset[:heads] + own["attend.bias"]])
         self.own = {name: value.T.contiguous() if value.ndim == 2 else value for name, value in own.items()}
+        self.k, self.v = (part.reshape(heads, -1, self.width) for part in (k, v))  # (H, K, D)
+        self.k_bias, self.v_bias = (part.view(heads, 1, -1) for part in (k_bias, v_bias))  # (H, 1, K)
         self.by_token = self.linear("read", self.embed)  # (tokens, 3D + 2H)
 
     def state(self, tokens: Tensor, level: int) -> Tensor:
@@ -63,35 +73,44 @@ class QuickNDR:
     def logits_from(self, h: Tensor, level: int) -> Tensor:
         """Logits from the state after a layer. (B, T, D) -> (B, C)"""
         for n in range(level + 1, self.depth):
-            h = self.step(h, 1 if n == self.depth - 1 else None)
+            h = self.step(h) if n < self.depth - 1 else self.last(h)
         return self.linear("classify", h[:, 0])
 
-    def step(self, h: Tensor, columns: int | None = None) -> Tensor:
-        """One layer. (B, T, D) -> (B, R, D)"""
-        seen = self.linear("read", h.flatten(0, 1))
-        return self.layer(h, seen.view(*h.shape[:2], -1), columns)
+    def step(self, h: Tensor) -> Tensor:
+        """One layer. (B, T, D) -> (B, T, D)"""
+        return self.layer(h, self.linear("read", h.flatten(0, 1)).view(*h.shape[:2], -1))
 
-    def layer(self, h: Tensor, seen: Tensor, columns: int | None = None) -> Tensor:
-        """One layer, given queries, keys, values and directions. (B, T, D), (B, T, 3D + 2H) -> (B, R, D)"""
-        h = h[:, :columns]
-        old = h.flatten(0, 1)  # (B · R, D)
-        read = self.attend(seen, h.shape[1]).flatten(0, 1)
-        a = self.norm("norm_a", torch.addmm(old, read, self.own["attend.out.weight"]))
-        u = self.norm("norm_u", self.ffn("ffn_data", a).add_(a))
-        return torch.lerp(old, u, self.ffn("ffn_gate", a).sigmoid_()).view(h.shape)
-
-    def attend(self, seen: Tensor, columns: int) -> Tensor:
-        """What the first columns read. (B, T, 3D + 2H) -> (B, R, D)"""
-        near, right, itself = _view(seen.shape[1], columns)
+    def layer(self, h: Tensor, seen: Tensor) -> Tensor:
+        """One layer, given queries, keys, values and directions. (B, T, D), (B, T, 3D + 2H) -> (B, T, D)"""
+        view = _view(h.shape[1], h.shape[1])
         heads = [part.chunk(self.heads, dim=-1) for part in seen[..., : 3 * self.width].chunk(3, dim=-1)]
-        prefer = torch.unflatten(seen[:, :columns, 3 * self.width :], -1, (2, self.heads, 1)).permute(2, 3, 0, 1, 4)
-        match = seen.new_empty(self.heads, len(seen), *right.shape)  # (H, B, R, T)
-        torch.where(right, *prefer, out=match)
+        prefer = torch.unflatten(seen[..., 3 * self.width :], -1, (2, self.heads, 1)).permute(2, 3, 0, 1, 4)
+        match = seen.new_empty(self.heads, len(seen), *view.right.shape)  # (H, B, T, T)
+        torch.where(view.right, *prefer, out=match)
         for of_head, q, k in zip(match, *heads[:2], strict=True):  # (B, T, K) each: all heads at once would copy them
-            of_head.baddbmm_(q[:, :columns], k.mT)
-        flat = match.masked_fill_(itself, -torch.inf).view(-1, right.numel())
-        A = torch.addmm(flat, F.logsigmoid(-flat), near).exp_().view(match.shape)
-        return torch.cat([of_head @ v for of_head, v in zip(A, heads[2], strict=True)], dim=-1)
+            of_head.baddbmm_(q, k.mT)
+        A = _attention(match, view)
+        return self.update(h, torch.cat([of_head @ v for of_head, v in zip(A, heads[2], strict=True)], dim=-1))
+
+    def last(self, h: Tensor) -> Tensor:
+        """One layer, of the first column: with q · (W h) = (q W) · h no keys, and no values, are made.
+
+        (B, T, D) -> (B, 1, D)
+        """
+        asked = self.linear("ask", h[:, 0])
+        q, prefer = asked[:, : self.width].view(len(h), self.heads, -1).transpose(0, 1), asked[:, self.width :]
+        content = torch.bmm(q, self.k).transpose(0, 1) @ h.mT  # (B, H, T)
+        match = content + (prefer + (q * self.k_bias).sum(-1).T)[..., None]
+        A = _attention(match[:, :, None], _view(h.shape[1], 1))[:, :, 0]  # (B, H, T)
+        read = torch.bmm((A @ h).transpose(0, 1), self.v.mT) + A.sum(-1).T[..., None] * self.v_bias  # (H, B, K)
+        return self.update(h[:, :1], read.transpose(0, 1).flatten(1)[:, None])
+
+    def update(self, h: Tensor, read: Tensor) -> Tensor:
+        """The new state of some columns from what they have read. (B, R, D), (B, R, D) -> (B, R, D)"""
+        old = h.flatten(0, 1)  # (B · R, D)
+        a = self.norm("norm_a", torch.addmm(old, read.flatten(0, 1), self.own["attend.out.weight"]))
+        u = self.norm("norm_u", self.ffn("ffn_data", a).add_(a))
+        return torch.lerp(old, u, self.ffn("ffn_gate", a).sigmoid_(), out=u).view(h.shape)
 
     def ffn(self, name: str, x: Tensor) -> Tensor:
         """Linear, GELU, linear."""
