@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,10 +23,20 @@ def test_every_cell_of_both_plans_has_a_cost(device: str) -> None:
         assert seconds(one, 0, device) == 0
 
 
-@pytest.mark.parametrize(("seeds", "each"), [(1, 2.05), (5, 0.658), (25, 0.501), (100, 0.452), (200, 0.452)])
-def test_the_speed_is_the_one_that_was_measured_on_the_h200(seeds: int, each: float) -> None:
-    training = seconds(NDR, seeds) - seconds(NDR, seeds, steps=0)
-    assert training == pytest.approx(seeds * 80_000 * each / 1000)
+H200 = Path(__file__).parents[2] / "benchmarks" / "H200.md"
+MEASURED = re.findall(r"^\| (lstm|transformer|ndr) \| (\d+) \| ([\d.]+) \|", H200.read_text(), flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize(("model", "seeds", "each"), MEASURED, ids=lambda value: value)
+def test_the_speed_is_the_one_that_was_measured_on_the_h200(model: str, seeds: str, each: str) -> None:
+    (one,) = plan("table1", only=[f"{model}-R-released"])
+    training = seconds(one, int(seeds)) - seconds(one, int(seeds), steps=0)
+    assert training == pytest.approx(int(seeds) * one.steps * float(each) / 1000, rel=0.01)
+
+
+def test_all_crowds_of_the_table_are_measured_and_larger_ones_take_as_long_a_seed_as_the_largest() -> None:
+    assert len(MEASURED) == 3 * 7
+    assert seconds(NDR, 200) - seconds(NDR, 200, steps=0) == 2 * (seconds(NDR, 100) - seconds(NDR, 100, steps=0))
 
 
 def test_between_measured_crowds_a_step_takes_longer_and_a_seed_less_the_more_there_are() -> None:
