@@ -8,7 +8,10 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def _threads_as_before() -> Iterator[None]:
-    """A test that changes PyTorch's threads does so for itself: later ones would fight over the cores."""
+    """A test that changes PyTorch's threads does so for itself: later ones would fight over the cores.
+
+    Unless it is the first to import PyTorch.
+    """
     torch = sys.modules.get("torch")  # many tests need none
     before = torch.get_num_threads() if torch else 0
     yield

@@ -21,19 +21,19 @@ DROPOUTS = ("dropout", "key_dropout", "gate_dropout")
 
 
 def compare(*, length: int, batch: int, shared: bool = True, depth: int = 2, dropouts: bool = True,
-            width: int = 32) -> None:  # fmt: skip
+            width: int = 32, seeds: tuple[int, ...] = SEEDS) -> None:  # fmt: skip
     rates = dict.fromkeys(DROPOUTS, 0.3 if dropouts else 0.0)
 
     def small(vocab_size: int, n_classes: int) -> nn.Module:
         return NDR(vocab_size, n_classes, width=width, heads=2, hidden=64, depth=depth, **rates)  # type: ignore[arg-type]
 
-    crowd = gather(small, VOCABULARY, CLASSES, list(SEEDS))
+    crowd = gather(small, VOCABULARY, CLASSES, list(seeds))
     generator = torch.Generator().manual_seed(length)
     crowd.weights.add_(0.1 * torch.randn(crowd.weights.shape, generator=generator))  # norms and scalars off their start
-    stepper = Stepper(crowd, Recipe(), Optimizer.of(crowd), len(SEEDS))
+    stepper = Stepper(crowd, Recipe(), Optimizer.of(crowd), len(seeds))
     stepper.dials.turn(stepper.recipe, 7)
     crowd.module.train()
-    lead = (batch,) if shared else (len(SEEDS), batch)
+    lead = (batch,) if shared else (len(seeds), batch)
     tokens = torch.randint(VOCABULARY, (*lead, length + 2), generator=generator)
     targets = torch.randint(CLASSES, lead, generator=generator)
 
@@ -63,6 +63,11 @@ def test_they_do_with_batches_of_each_seeds_own() -> None:
 def test_they_do_without_dropout_and_with_one_layer() -> None:
     compare(length=2, batch=3, dropouts=False)
     compare(length=3, batch=3, depth=1)
+
+
+def test_they_do_with_several_whole_layers_and_with_one_seed() -> None:
+    compare(length=2, batch=3, depth=4)
+    compare(length=2, batch=2, seeds=(7,))
 
 
 def test_they_do_with_hidden_units_made_by_one_kernel(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,7 @@
 """The gradients of weights that all layers share, by one kernel or a product each, are products over all rows."""
 
+import weakref
+
 import pytest
 import torch
 from torch import Tensor
@@ -19,6 +21,7 @@ SHAPES = {
     "up_gate": (D, D),
     "down_gate": (D, D),
 }
+NAMES = ("qkv", "direction", "out", "up", "up_gate", "down", "down_gate")  # as the products take them
 OTHER = 5  # parameters before, between and after them
 
 
@@ -50,7 +53,7 @@ def test_gradients_are_products_over_the_rows_of_all_layers(tile: Tile | None, m
     monkeypatch.setattr(shared_weights, "TILE", tile)
     r, g = rows(), torch.full((S, sum(n * m + OTHER for n, m in SHAPES.values()) + OTHER), 7.0)
     places = views(g)
-    shared_weights.gradients(r, [places[name] for name in shared_weights.NAMES])
+    shared_weights.gradients(r, [places[name] for name in NAMES])
 
     x, pre, (d, e) = r.x.mT @ r.h, r.pre.mT @ r.a, r.de
     expected = {
@@ -68,10 +71,38 @@ def test_gradients_are_products_over_the_rows_of_all_layers(tile: Tile | None, m
     assert (g == 7).all(), "other parameters are left alone"
 
 
-def test_one_kernel_wants_a_card_it_was_made_for() -> None:
-    assert not shared_weights.fits(rows())
+def test_nothing_is_held_after_the_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_weights, "fits", lambda rows: True)
+    monkeypatch.setattr(shared_weights, "TILE", Tile(16, 32, 16, 4, 2))
+    r, g = rows(), torch.zeros(S, sum(n * m + OTHER for n, m in SHAPES.values()) + OTHER)
+    shared_weights.gradients(r, [views(g)[name] for name in NAMES])
+    held = weakref.ref(r.h)
+    del r
+    assert held() is None
 
 
-def test_tiles_cover_every_gradient_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_weights, "TILE", Tile(128, 256, 64, 8, 4))
+def full_size(*, seeds: int = 25, width: int = 256, sides: int = 8, dtype: torch.dtype = torch.bfloat16) -> Rows:
+    def rows(columns: int) -> Tensor:
+        return torch.empty(seeds, 1, columns, dtype=dtype, device="meta")
+
+    h, hidden = rows(width), rows(512 + width)
+    return Rows(x=rows(3 * width + sides), h=h, o=h, read=h, pre=hidden, a=h, de=torch.stack([h, h]), act=hidden)
+
+
+def test_one_kernel_wants_bf16_whole_tiles_and_a_card_that_they_fill(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_weights, "made_for", lambda device: True)
+    monkeypatch.setattr(shared_weights, "_processors", lambda device: 132)  # of an H200
+    fits = shared_weights.fits
+    assert fits(full_size())
+    assert fits(full_size(seeds=5))
+    assert not fits(full_size(dtype=torch.float32))
+    assert not fits(full_size(width=96))
+    assert not fits(full_size(sides=130)), "the directions have one block of rows"
+    assert not fits(full_size(seeds=1))
+    assert not fits(full_size(seeds=7)), "a second round for a few tiles"
+    monkeypatch.setattr(shared_weights, "made_for", lambda device: False)
+    assert not fits(full_size())
+
+
+def test_a_layer_has_as_many_tiles_as_its_matrices() -> None:
     assert shared_weights.tiles(256, 512) == 6 + 1 + 2 + 6 + 4 + 2

@@ -12,7 +12,7 @@ def keep_freed_memory() -> None:
     """Ask the C library to reuse what is freed: the same megabytes are needed again in the next layer.
 
     Given back to the system, they would come back page by page, which takes some percent of an analysis on a CPU.
-    Elsewhere than on Linux with glibc nothing happens.
+    It holds for the whole process from then on. Elsewhere than on Linux with glibc nothing happens.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     if mallopt is not None:

@@ -1,7 +1,7 @@
 """act = dropout(f(pre + b)) in one pass, with f = GELU or ReLU, forward and backward.
 
 Rows belong to a seed: pre and act are (S, N, W), b is (S, W) in float32. `…_row` and `…_step` are the elements from one
-row, and from one seed, to the next. A program is one warp that takes a few rows at a time.
+row, and from one seed, to the next. A program takes a few rows at a time.
 """
 
 from __future__ import annotations

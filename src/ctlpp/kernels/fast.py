@@ -24,21 +24,27 @@ COLUMNS = 16  # that the attention kernels can hold
 
 @cache
 def available(device: str) -> bool:
-    """Whether kernels can run on a kind of device.
+    """Whether kernels can run on a kind of device."""
+    return device == "cuda" and find_spec("triton") is not None and torch.cuda.get_device_capability()[0] >= 8
 
-    If so, cuBLAS is told to do without a workspace, unless the user has told it something else: otherwise it clears a
-    counter before every product. It listens only if it has not been used yet.
+
+def without_workspace() -> None:
+    """Tell cuBLAS to do without one, unless the user has told it something else; it listens before its first use only.
+
+    With a workspace it clears a counter before every product.
     """
-    if device != "cuda" or find_spec("triton") is None or torch.cuda.get_device_capability()[0] < 8:
-        return False
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":0:0")
-    return True
 
 
 def find(model: nn.Module, device: torch.device, columns: int) -> Gradient | None:
     """The fast path for a model and inputs of so many tokens, if there is one."""
-    if not available(device.type):
-        return None
+    gradient = _find(model, columns) if available(device.type) else None
+    if gradient is not None:
+        without_workspace()
+    return gradient
+
+
+def _find(model: nn.Module, columns: int) -> Gradient | None:
     if type(model) is NDR and columns + 1 <= COLUMNS:
         from ctlpp.kernels import ndr, ndr_backward
 

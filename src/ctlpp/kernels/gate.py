@@ -1,7 +1,7 @@
 """The end of an NDR layer in one pass: u = LN(d + b + a), g = σ(e + c) or 0 for a shut column, h′ = h + g · (u − h).
 
-d is the data net's output, e the gate net's, both without their biases b and c. All rows are (S, N, W). A program is
-one warp that takes a few rows at a time.
+d is the data net's output, e the gate net's, both without their biases b and c. All rows are (S, N, W). A program
+takes a few rows at a time; of the backward it is one warp.
 """
 
 from __future__ import annotations

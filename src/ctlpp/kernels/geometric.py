@@ -24,6 +24,7 @@ from ctlpp.kernels.products import blocks
 
 BLOCK, WARPS = 128, 4  # rows and warps of a program of the forward …
 BACK, BACK_WARPS = 64, 1  # … and of the backward
+SUMS, SUMS_WARPS = 64, 4  # sums that are added at a time for a match
 
 
 class Scalars(NamedTuple):
@@ -208,7 +209,7 @@ def match_gradients(part: Tensor, last: Tensor, stretch: Tensor, places: Sequenc
     match_sums[len(part),](
         part, last, stretch, first, *(place.storage_offset() - first.storage_offset() for place in others),
         part.shape[1], last.shape[1], part.stride(0), last.stride(0), stretch.stride(0), first.stride(0),
-        H=part.shape[2], ROWS=64, num_warps=4,
+        H=part.shape[2], ROWS=SUMS, num_warps=SUMS_WARPS,
     )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from ctlpp.kernels import cell
 from ctlpp.kernels.classifier import read_out
 from ctlpp.kernels.dropout import Dropout
-from ctlpp.kernels.products import blocks, of_transposed, rows_of
+from ctlpp.kernels.products import blocks, of_transposed
 from ctlpp.models.lstm import BiLSTM
 
 Views = dict[str, Tensor]  # parameters or their gradients by name, (S, …) each, float32
@@ -34,6 +34,11 @@ def supports(model: nn.Module) -> bool:
         return False
     widths = model.embed.embedding_dim, model.cell.width
     return all(n >= 16 and n & (n - 1) == 0 for n in widths) and model.dropout.p < 1
+
+
+def rows_of(x: Tensor) -> Tensor:
+    """All steps' rows together. (2S, T, B, W) -> (2S, T · B, W)"""
+    return x.flatten(1, 2)
 
 
 class Pass:

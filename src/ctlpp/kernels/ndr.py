@@ -1,4 +1,4 @@
-"""Loss and gradient of a crowd of NDRs, written out: products by cuBLAS, everything between them in one kernel each.
+"""Loss and gradient of a crowd of NDRs, written out: large products, and everything between them in one kernel each.
 
 It computes what `vmap` and autograd make of `ctlpp.models.ndr.NDR` (the tests compare all gradients), with these
 differences in how:
@@ -6,7 +6,7 @@ differences in how:
 - products that share an input are one product (q, k, v and direction; both feed-forward nets, see `ffn`);
 - a column of the first layer's input depends on its token alone, so its first product is made once a token;
 - the gradient of an activation takes the activation's place, and the gradient of a weight that all layers share is one
-  product over all layers' rows at the end;
+  product over all layers' rows at the end (`shared_weights`);
 - dropout masks are recomputed from the seeds' counters, but for the keys', which are kept as bits.
 
 Shapes: S seeds, N rows, D width, F = hidden of both nets together, C classes.
@@ -56,7 +56,7 @@ class Weights:
             return torch.cat([w[f"layer.{name}"] for name in names], dim=1)
 
         return Weights(
-            *layer_weights.matrices([w[f"layer.{name}.weight"] for name in MATRICES], dtype),
+            **layer_weights.matrices([w[f"layer.{name}.weight"] for name in MATRICES], dtype)._asdict(),
             bx=joined("attend.qkv.bias", "attend.direction.bias"),
             b_up=joined("ffn_data.up.bias", "ffn_gate.up.bias"),
             scalars=geometric.Scalars(*(w[f"layer.attend.{name}"] for name in ("scale", "direction_scale", "bias"))),

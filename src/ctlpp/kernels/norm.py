@@ -97,7 +97,7 @@ def forward(x: Tensor, o: Tensor, bias: Tensor | None, gamma: Tensor, beta: Tens
             dropout: Dropout) -> None:  # fmt: skip
     """y = LN(x + dropout(o + bias)), n in o's place, 1 / deviation to scale.
 
-    x, o, y: (S, N, W); bias, gamma, beta: (S, W); scale: (S, N) in float32.
+    x, o, y: (S, N, W); bias, gamma, beta: (S, W); scale: (S, N, 1) in float32.
     """
     S, N, W = x.shape
     norm_forward[blocks(N, ROWS), S](

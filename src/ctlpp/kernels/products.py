@@ -18,11 +18,6 @@ def of_transposed(dy: Tensor, x: Tensor) -> Tensor:
     return torch.bmm(dy.mT, x)
 
 
-def rows_of(x: Tensor) -> Tensor:
-    """All layers' rows together. (S, depth, N, W) -> (S, depth · N, W)"""
-    return x.flatten(1, 2)
-
-
 def blocks(n: int, size: int) -> int:
     """How many blocks of a size cover n."""
     return -(-n // size)

@@ -1,7 +1,7 @@
 """The gradients of NDR's matrices, each a product over the rows of all layers: dyᵀ · x, straight into their places.
 
-On sm_90 (H100, H200) in bf16 all of them are one kernel. A program makes one tile of one of the gradients, from the
-first row of the first layer to the last row of the last; tiles of all products and seeds together fill the card evenly,
+On sm_90 (H100, H200) in bf16 all of them are one kernel. A program makes one tile of one of the gradients, from its
+first row to its last; tiles of all products and seeds together fill the card evenly,
 where a product at a time leaves parts of it idle. Elsewhere, and where they would not fill it, cuBLAS makes them.
 
 Shapes: S seeds, R rows of all layers, D width and hidden units of the gate net.
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from math import ceil
 from typing import NamedTuple
 
 import torch
@@ -34,7 +35,7 @@ class Tile(NamedTuple):
 
 
 TILE = Tile(rows=128, columns=256, step=64, warps=8, stages=3)
-FILLED = 0.78  # the share of the card that the tiles must fill
+FILLED = 0.78  # the share of the card that the tiles must fill; multiples of five seeds fill 0.795 or more of an H200
 
 
 class Rows(NamedTuple):
@@ -54,43 +55,46 @@ class Rows(NamedTuple):
 
 
 @triton.jit
-def gradient_tiles(x_ptr, h_ptr, o_ptr, read_ptr, pre_ptr, a_ptr, d_ptr, e_ptr, act_ptr, g_ptr, qkv, direction, out, up,
-                   up_gate, down, down_gate, g_step, ALL, APART, SHORT, WIDTH, D: tl.constexpr, HIDDEN: tl.constexpr,
-                   SIDES: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, STEP: tl.constexpr):  # fmt: skip
-    """Grid (tiles of a seed, seeds). `qkv` … `down_gate`: where in a seed's gradients the matrices begin.
+def gradient_tiles(dx_ptr, h_ptr, do_ptr, read_ptr, dpre_ptr, a_ptr, dd_ptr, de_ptr, act_ptr, g_ptr, qkv, direction,
+                   out, up, up_gate, down, down_gate, g_step, long, apart, short, dx_row, D: tl.constexpr,
+                   HIDDEN: tl.constexpr, SIDES: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+                   STEP: tl.constexpr):  # fmt: skip
+    """Grid (tiles of a seed, seeds), tiles in the order of q, k, v | direction | out | up of both nets | down of both.
 
-    x and h have ALL rows, which of two seeds lie APART rows apart; the others have SHORT. Rows of x are WIDTH apart.
+    `qkv` … `down_gate`: where in a seed's gradients the matrices begin. dx and h have `long` rows, and `apart` from one
+    seed to the next; the others have `short` rows. Rows of dx are `dx_row` elements apart, others as many as they have.
     """
     tile, seed = tl.program_id(0), tl.program_id(1).to(tl.int64)
     ACROSS: tl.constexpr = D // COLUMNS
     row, column = tile // ACROSS * ROWS, tile % ACROSS * COLUMNS
-    dy_ptr, in_ptr, high, height, width, R, apart = x_ptr, h_ptr, 3 * D + SIDES, WIDTH, D, ALL, APART
-    to, stride, left = qkv + row * D, D, ROWS
+    dy_ptr, dy_columns, dy_row, x_ptr, x_row = dx_ptr, 3 * D + SIDES, dx_row, h_ptr, D
+    rows, step, to, to_row, left = long, apart, qkv + row * D, D, ROWS
     if row >= 5 * D + HIDDEN + ROWS:
         tile -= (5 * D + HIDDEN + ROWS) // ROWS * ACROSS
         row, column = tile % (D // ROWS) * ROWS, tile // (D // ROWS) * COLUMNS
-        in_ptr, high, height, width, R, apart = act_ptr, D, D, HIDDEN + D, SHORT, SHORT
+        dy_columns, dy_row, x_ptr, x_row, rows, step = D, D, act_ptr, HIDDEN + D, short, short
         if column < HIDDEN:
-            dy_ptr, to, stride = d_ptr, down + row * HIDDEN, HIDDEN
+            dy_ptr, to, to_row = dd_ptr, down + row * HIDDEN, HIDDEN
         else:
-            dy_ptr, to = e_ptr, down_gate - HIDDEN + row * D
+            dy_ptr, to = de_ptr, down_gate - HIDDEN + row * D
     elif row >= 4 * D + ROWS:
         row -= 4 * D + ROWS
-        dy_ptr, in_ptr, high, height, R, apart = pre_ptr, a_ptr, HIDDEN + D, HIDDEN + D, SHORT, SHORT
+        dy_ptr, dy_columns, dy_row, x_ptr, rows, step = dpre_ptr, HIDDEN + D, HIDDEN + D, a_ptr, short, short
         to = tl.where(row < HIDDEN, up, up_gate - HIDDEN * D) + row * D
     elif row >= 3 * D + ROWS:
         row -= 3 * D + ROWS
-        dy_ptr, in_ptr, high, height, R, apart, to = o_ptr, read_ptr, D, D, SHORT, SHORT, out + row * D
+        dy_ptr, dy_columns, dy_row, x_ptr, rows, step = do_ptr, D, D, read_ptr, short, short
+        to = out + row * D
     elif row >= 3 * D:  # the direction preferences have a block of rows of their own
         to, left = direction, SIDES
-    dy = tl.make_tensor_descriptor(dy_ptr + seed * apart * height, [R, high], [height, 1], [STEP, ROWS])
-    x = tl.make_tensor_descriptor(in_ptr + seed * apart * width, [R, width], [width, 1], [STEP, COLUMNS])
+    dy = tl.make_tensor_descriptor(dy_ptr + seed * step * dy_row, [rows, dy_columns], [dy_row, 1], [STEP, ROWS])
+    x = tl.make_tensor_descriptor(x_ptr + seed * step * x_row, [rows, x_row], [x_row, 1], [STEP, COLUMNS])
     total = tl.zeros((ROWS, COLUMNS), tl.float32)
-    for k in range(0, R, STEP):
+    for k in range(0, rows, STEP):
         total = tl.dot(dy.load([k, row]).T, x.load([k, column]), total, input_precision="ieee")
     i, j = tl.arange(0, ROWS), column + tl.arange(0, COLUMNS)
-    g_at = g_ptr + seed * g_step + to
-    tl.store(g_at + (i[:, None] * stride + j[None, :]), total, mask=(i < left)[:, None])
+    to_ptr = g_ptr + seed * g_step + to
+    tl.store(to_ptr + (i[:, None] * to_row + j[None, :]), total, mask=(i < left)[:, None])
 
 
 @cache
@@ -102,10 +106,11 @@ def fits(rows: Rows) -> bool:
     """Whether one kernel makes all products: bf16 on sm_90, sizes in whole tiles, and enough tiles for the card."""
     (S, _, D), hidden = rows.h.shape, rows.act.shape[2] - rows.h.shape[2]
     whole = all(size % edge == 0 for size in (D, hidden) for edge in (TILE.rows, TILE.columns))
+    whole = whole and rows.x.shape[2] - 3 * D <= TILE.rows
     if not (whole and rows.h.dtype == torch.bfloat16 and made_for(rows.h.device)):
         return False
     rounds = tiles(D, hidden) * S / _processors(rows.h.device)
-    return rounds / -(-rounds // 1) > FILLED
+    return rounds / ceil(rounds) > FILLED
 
 
 def tiles(D: int, hidden: int) -> int:
@@ -135,7 +140,7 @@ def _at_once(rows: Rows, places: Sequence[Tensor]) -> None:
     assert all(part.is_contiguous() for part in (o, read, pre, a, d, e, act))
     first = places[0]
     at = [place.storage_offset() - first.storage_offset() for place in places]
-    triton.set_allocator(lambda size, alignment, stream: torch.empty(size, dtype=torch.int8, device=h.device))
+    triton.set_allocator(_scratch)
     gradient_tiles[tiles(D, hidden), S](
         x, h, o, read, pre, a, d, e, act, first, *at, first.stride(0), R, h.stride(0) // D, a.shape[1], x.stride(1),
         D=D, HIDDEN=hidden, SIDES=places[1].shape[1], ROWS=t.rows, COLUMNS=t.columns, STEP=t.step, num_warps=t.warps,
@@ -143,4 +148,6 @@ def _at_once(rows: Rows, places: Sequence[Tensor]) -> None:
     )  # fmt: skip
 
 
-NAMES = ("qkv", "direction", "out", "up", "up_gate", "down", "down_gate")
+def _scratch(size: int, alignment: int, stream: int | None) -> Tensor:
+    """Room for the descriptors that a kernel makes."""
+    return torch.empty(size, dtype=torch.int8, device="cuda")

@@ -22,7 +22,7 @@ class Backward:
 
     def __init__(self, run: Pass, gradient: Views) -> None:
         self.run, self.g = run, gradient
-        self.a_part, self.h_part = (self.part(norm.parts(run.N), 3 * run.D) for _ in range(2))
+        self.a_part, self.h_part = (self.part(norm.parts(run.N), vectors * run.D) for vectors in (2, 3))
         self.up_part = self.part(activation.parts(run.N), run.F)
         self.r_part = self.part(relative.parts(run.N, run.T), 2 * run.T + 1, run.D)
         self.scale_part = self.part(relative.parts(run.N, run.T), run.weights.vectors.u.shape[1])
@@ -83,7 +83,7 @@ class Backward:
         """The gradients that the kernels left as partial sums."""
         run, offsets = self.run, 2 * self.run.T - 1
         self.put("up.bias", self.up_part.sum((1, 2)))
-        for name, values in zip(("norm_a.weight", "norm_a.bias"), self.a_part.sum((1, 2)).chunk(3, 1), strict=False):
+        for name, values in zip(("norm_a.weight", "norm_a.bias"), self.a_part.sum((1, 2)).chunk(2, 1), strict=True):
             self.put(name, values)
         names = ("norm_h.weight", "norm_h.bias", "down.bias")
         for name, values in zip(names, self.h_part.sum((1, 2)).chunk(3, 1), strict=True):
