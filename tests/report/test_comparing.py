@@ -12,6 +12,8 @@ from ctlpp.models.zoo import MODELS
 from ctlpp.report.collecting import Record, Seed, collect
 from ctlpp.report.comparing import grids, mismatches, results, settings
 from ctlpp.report.published import PUBLISHED
+from ctlpp.report.statistics import summarise
+from ctlpp.reproduce.results.verdicts import judge
 from ctlpp.training.recipe import recipe_for
 
 
@@ -43,6 +45,21 @@ def test_a_full_size_run_stands_beside_its_published_number(model: str, variant:
     (entry, *_) = results([record(config, [0.5, 0.9, 1.0])])
     assert entry["published"]["ood"] == PUBLISHED[model, variant].ood
     assert entry["published"]["difference"]["ood"][0] == pytest.approx(0.8 - PUBLISHED[model, variant].ood[0])
+
+
+@pytest.mark.parametrize("n", [1, 2, 6, 9, 10, 25])
+def test_the_difference_is_the_one_that_the_reproduction_judges_by(n: int) -> None:
+    values = [0.97 - 0.01 * (at % 4) for at in range(n)]
+    (entry,) = results([record(full_size("ndr", "R"), values)])
+    verdict = judge(summarise(values), PUBLISHED["ndr", "R"].ood)
+    shown = entry["published"]["difference"]["ood"]
+    assert shown == (None if verdict.interval is None else (verdict.difference, verdict.interval))
+
+
+def test_six_seeds_that_hardly_scatter_are_as_uncertain_as_the_published_ones() -> None:
+    (entry,) = results([record(full_size("ndr", "R"), [0.97] * 6)])
+    gap, (low, high) = entry["published"]["difference"]["ood"]
+    assert (gap, low, high) == pytest.approx((0.22, -0.07, 0.51), abs=0.006)
 
 
 def test_other_evaluations_or_precision_leave_a_run_comparable() -> None:

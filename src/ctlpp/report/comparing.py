@@ -9,7 +9,7 @@ from typing import Any
 
 from ctlpp.report import published as paper
 from ctlpp.report.collecting import Record, Seed
-from ctlpp.report.statistics import Summary, difference, mean_intervals, summarise, wilson
+from ctlpp.report.statistics import Interval, Summary, cautious, difference, mean_intervals, summarise, wilson
 from ctlpp.report.strangers import items, part, real, text, whole
 
 SPLITS = ("iid", "ood")
@@ -168,8 +168,12 @@ def _beside(summary: dict[str, Summary], row: paper.Published) -> dict[str, Any]
         "solved": row.solved,
         "seeds": paper.SEEDS,
         "solved_share": share,
-        "difference": {split: difference(summary[split], getattr(row, split), paper.SEEDS) for split in SPLITS},
+        "difference": {split: _difference(summary[split], getattr(row, split)) for split in SPLITS},
     }
+
+
+def _difference(ours: Summary, published: tuple[float, float]) -> tuple[float, Interval] | None:
+    return difference(cautious(ours, published[1]), published, paper.SEEDS)
 
 
 def grids(records: Sequence[Record]) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ function showResults() {
   if (!data.results.length) body.push(el("p", { class: "note" }, "No finished run: there are no results to show yet."));
   if (fitting.length) {
     body.push(el("h3", {}, "At the paper’s size and settings"), resultTable(fitting, true),
-      el("p", { class: "small quiet" }, "Difference: our mean less the published one, with Welch’s 95 % interval, widened by the rounding of the published number. ",
+      el("p", { class: "small quiet" }, "Difference: our mean less the published one, with Welch’s 95 % interval, widened by the rounding of the published number; fewer than ten seeds are taken to scatter at least as widely as the published ones. ",
         "The protocol decides whether training has single applications (paper: yes; released: no); the published numbers come from the released code, which has none."));
   }
   if (others.length) {
