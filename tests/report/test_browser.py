@@ -119,6 +119,20 @@ def test_every_run_is_shown_as_what_it_is(opened: Open, report: Path) -> None:
     )
 
 
+def test_the_setting_names_repeated_sequences_and_another_function_table(opened: Open, tmp_path: Path) -> None:
+    make_run(tmp_path / "plain", analysed=False)
+    repeats = make_run(tmp_path / "repeats", analysed=False, task=make_task(seed=1))
+    config = json.loads((repeats / "config.json").read_text())
+    config["task"]["recipe"]["distinct_sequences"] = "n/7"
+    (repeats / "config.json").write_text(json.dumps(config))
+    write_report([tmp_path], tmp_path / "report.html")
+    settings = opened(tmp_path / "report.html").page.locator("#results td.setting").all_inner_texts()
+    assert [setting.splitlines()[0] for setting in settings] == [
+        "protocol paper, preset quick",
+        "protocol paper, preset quick, repeated sequences n/7, function table 1",
+    ]
+
+
 def test_choosing_a_seed_a_symbol_and_an_order_changes_the_matrix(opened: Open, report: Path) -> None:
     shown = opened(report)
     shown.choose("choose-run", shown.page.locator("#choose-run option", has_text="ndr-R").get_attribute("value") or "")

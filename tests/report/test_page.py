@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.report.conftest import make_run
 
-from ctlpp.report.collecting import collect
+from ctlpp.report.collecting import Record, collect
+from ctlpp.report.describing import describe
 from ctlpp.report.page import embedded, make_page
 
 HOSTILE = "</script><img src=x onerror=alert(1)><!--<script>"
@@ -27,6 +28,20 @@ class Elements(HTMLParser):
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
         self.found.append((tag, dict(attributes)))
+
+
+@pytest.mark.parametrize(
+    ("task", "draw"),
+    [
+        ({}, []),
+        ({"seed": 0, "recipe": {"train": 100}}, []),
+        ({"seed": 1, "recipe": {"distinct_sequences": "n/7"}}, ["repeated sequences n/7", "function table 1"]),
+        ({"seed": 2, "recipe": {"distinct_sequences": 3000}}, ["repeated sequences 3000", "function table 2"]),
+        ({"seed": "1", "recipe": {"distinct_sequences": [7]}}, []),
+    ],
+)
+def test_data_drawn_otherwise_is_told(task: dict[str, object], draw: list[str]) -> None:
+    assert describe(Record(Path("run"), "run", "finished", config={"task": task}), {})["draw"] == draw
 
 
 def test_json_in_a_page_cannot_end_its_element() -> None:

@@ -30,6 +30,7 @@ def describe(record: Record, graphs: dict[str, str]) -> dict[str, Any]:
         "protocol": text(config.get("protocol")),
         "preset": text(config.get("preset")),
         "size": _size(record.task),
+        "draw": _draw(record.task),
         "parameters": whole(config.get("parameters")),
         "step": record.step,
         "planned": planned,
@@ -67,6 +68,13 @@ def _size(task: dict[str, Any]) -> str:
     shared = [whole(task.get(name)) for name in ("shared_functions", "shared_symbols")]
     staged = f", shares {shared[0]} and {shared[1]}" if None not in shared else ""
     return f"{functions} functions, {symbols} symbols{staged}"
+
+
+def _draw(task: dict[str, Any]) -> list[str]:
+    """What tells data of one variant and size apart: a limit on distinct sequences, another function table."""
+    limit, table = part(task.get("recipe")).get("distinct_sequences"), whole(task.get("seed"))
+    sequences = text(limit) or str(whole(limit) or "")
+    return [f"repeated sequences {sequences}"] * bool(sequences) + [f"function table {table}"] * bool(table)
 
 
 def settings_of(record: Record) -> list[list[str]]:

@@ -48,7 +48,7 @@ function resultRow(entry, published) {
   const sub = (text) => text && el("span", { class: "sub" }, text);
   const row = [
     el("th", { scope: "row", role: "rowheader", class: run.own ? "break" : "nowrap" }, `${titleOf(run.model)} on ${run.variant || "own data"}`, run.own && sub("not in the zoo")),
-    el("td", { class: published ? "" : "setting" }, `protocol ${run.protocol || "unknown"}, preset ${run.preset || "unknown"}`, sub(entry.note), entry.reasons.length > 0 && sub(`not comparable: ${entry.reasons.join(", ")}`), el("span", { class: "sub break" }, runsBehind(entry))),
+    el("td", { class: published ? "" : "setting" }, [`protocol ${run.protocol || "unknown"}`, `preset ${run.preset || "unknown"}`, ...run.draw].join(", "), sub(entry.note), entry.reasons.length > 0 && sub(`not comparable: ${entry.reasons.join(", ")}`), el("span", { class: "sub break" }, runsBehind(entry))),
     cell(thousands(ood.seeds), sub(ood.diverged ? `+ ${ood.diverged} diverged` : "")),
     cell(el("b", {}, spread(ood.mean, ood.std)), sub(`IID ${spread(iid.mean, iid.std)}`)),
     el("td", {}, forest(entry.values.ood, ood, published ? entry.published.ood : null)),
