@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 from tests.reproduce.making import make_piece, planned
 
+import ctlpp
+from ctlpp.benchmark.task import PROTOCOLS
 from ctlpp.report.statistics import wilson
 from ctlpp.reproduce.results.cells import ALL, RULE, read_cells
 from ctlpp.reproduce.results.found import find
-from ctlpp.reproduce.results.rows import Row
+from ctlpp.reproduce.results.rows import Row, equal_lengths
 from ctlpp.reproduce.results.verdicts import HIGHER, REPRODUCED
 
 NAME = "ndr-R-released"
@@ -95,17 +97,28 @@ def test_success_is_more_than_95_percent_ood_and_has_a_wilson_interval(tmp_path:
 
 
 def test_the_gap_at_equal_lengths_leaves_out_lengths_that_one_split_lacks(tmp_path: Path) -> None:
-    folder = make_piece(tmp_path, NAME, [0.5, 0.5])
+    folder = make_piece(tmp_path, "ndr-R-paper", [0.5, 0.5])
     result = json.loads((folder / "result.json").read_text())
     for seed in result["seeds"]:
         seed["by_length"] = {"iid": {"1": 0.0, "2": 1.0, "3": 0.8}, "ood": {"2": 0.6, "3": 0.5, "9": 0.0}}
     (folder / "result.json").write_text(json.dumps(result))
-    found = row(tmp_path, NAME)
+    found = row(tmp_path, "ndr-R-paper")
     assert found.gap is not None
     assert found.equal_gap is not None
     assert found.gap.mean == pytest.approx(0.5)
     assert found.equal_gap.mean == pytest.approx((0.4 + 0.3) / 2)
-    assert row(tmp_path, NAME, "iid").gap is None
+    assert row(tmp_path, "ndr-R-paper", "iid").gap is None
+
+
+@pytest.mark.parametrize("variant", ["A", "R"])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_the_gap_at_equal_lengths_rests_on_held_out_examples_and_on_enough_of_them(variant: str, protocol: str) -> None:
+    data = ctlpp.generate(variant, protocol=protocol)
+    lengths = equal_lengths(data["iid"], data["ood"], protocol)
+    assert lengths == ([3, 4, 5, 6] if protocol == "released" else [2, 3, 4, 5, 6])
+    assert min(len(data["iid"][length]) for length in lengths) > 100
+    if protocol == "released":  # what the page says of pairs
+        assert len(data["iid"][2]) == data.shared("train", "iid") == 7
 
 
 def test_published_numbers_stand_beside_full_size_runs_only(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from ctlpp.reproduce.results.remaining import failures, miniature, progress, sum
 from ctlpp.reproduce.results.sheet import claims_table
 from ctlpp.reproduce.results.similar import Example
 from ctlpp.reproduce.results.tables import (
+    GAPS,
     balanced,
     gaps_table,
     grid_table,
@@ -140,11 +141,8 @@ def details(found: Found, places: Places) -> list[str]:
         parts.append(places.figure(f"curves-{kind.name}", f"Curves, {kind.name}", caption))
         caption = f"Accuracy at the end by number of functions, {kind.title}, all seeds."
         parts.append(places.figure(f"lengths-{kind.name}", f"Lengths, {kind.name}", caption))
-    gap = (
-        "IID and OOD examples differ in their mix of lengths, so the plain gap between them mixes length with"
-        " composition. At equal lengths it is the mean over the lengths that both have."
-    )
-    return [*parts, gap, gaps_table(found, main)]
+    gaps = gaps_table(found, main)
+    return [*parts, *([GAPS, gaps] if gaps else [])]
 
 
 def remaining(found: Found) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -25,7 +25,7 @@ class Row:
     summary: Summary
     lengths: Mapping[int, Summary]  # by number of functions
     gap: Summary | None = None  # IID less OOD accuracy of each seed; on the row of ood only
-    equal_gap: Summary | None = None  # the same as a mean over the lengths that both splits have
+    equal_gap: Summary | None = None  # the same as a mean over lengths: those of `equal_lengths`
     published: tuple[float, float] | None = None  # mean and standard deviation
     solved: int | None = None  # published successes among 25
     inside: bool | None = None  # the published mean in our interval
@@ -63,7 +63,7 @@ def _rows(cell: Cell, selection: str) -> list[Row]:
         for length in sorted({length for seed in seeds for length in seed.by_length.get(split, {})}):
             own = [seed.by_length.get(split, {}) for seed in seeds]
             columns[split, length] = [values[length] for values in own if length in values]
-    gaps = {"gap": [_gap(seed) for seed in seeds], "equal": [_equal_gap(seed) for seed in seeds]}
+    gaps = {"gap": [_gap(seed) for seed in seeds], "equal": [_equal_gap(seed, cell.protocol) for seed in seeds]}
     columns |= {(name, 0): [gap for gap in own if gap is not None] for name, own in gaps.items()}
     intervals = mean_intervals(list(columns.values()))
     every = zip(columns.items(), intervals, strict=True)
@@ -98,8 +98,13 @@ def _gap(seed: Seed) -> float | None:
     return seed.accuracy["iid"] - seed.accuracy["ood"]
 
 
-def _equal_gap(seed: Seed) -> float | None:
-    """The mean gap over the lengths that both splits have: free of their different mixes of lengths."""
+def _equal_gap(seed: Seed, protocol: str) -> float | None:
+    """The mean gap over lengths: free of the splits' different mixes of them."""
     iid, ood = (seed.by_length.get(split, {}) for split in SPLITS)
-    both = sorted(iid.keys() & ood.keys())
+    both = equal_lengths(iid, ood, protocol)
     return fmean(iid[length] - ood[length] for length in both) if both else None
+
+
+def equal_lengths(iid: Iterable[int], ood: Iterable[int], protocol: str) -> list[int]:
+    """The lengths that both splits have, without pairs under `released`: train has them all, so none is held out."""
+    return sorted({*iid} & {*ood} - ({2} if protocol == "released" else set()))

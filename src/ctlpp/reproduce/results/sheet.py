@@ -7,6 +7,7 @@ from ctlpp.reproduce.results.found import Found
 from ctlpp.reproduce.results.kinds import main_cells
 from ctlpp.reproduce.results.remaining import done_table, failures, miniature, progress
 from ctlpp.reproduce.results.tables import (
+    GAPS,
     excluded_table,
     gaps_table,
     grid_table,
@@ -32,7 +33,7 @@ def sheet(found: Found) -> str:
         "Models on A and R: IID accuracy": statistics_table(found, main, "iid"),
         "Seeds that the paper's rule leaves out": excluded_table(found),
         "By number of functions": lengths_table(found, main),
-        "The gap between IID and OOD": gaps_table(found, main),
+        "The gap between IID and OOD": f"{GAPS}\n\n{gaps}" if (gaps := gaps_table(found, main)) else "",
         "How they learned": learning_table(main),
         **{f"{title(model)} on S: OOD accuracy": grid_table(found, model) for model in ("ndr", "lstm", "transformer")},
         "What the paper says of S": claims_table(found),
