@@ -200,6 +200,11 @@ def lose_checkpoints(run: Path) -> None:
     (run / "checkpoint").mkdir()
 
 
+def stop_early(run: Path) -> None:
+    lose_checkpoints(run)
+    unfinish(run)
+
+
 def occupy(run: Path) -> None:
     (run / "analysis").mkdir()
 
@@ -212,7 +217,8 @@ def occupy(run: Path) -> None:
         (lose_code, [], "model 'no_such_module:model': cannot import no_such_module"),
         (forget_task, [], "the run in RUN does not say which task it was trained on: name its dataset with --data"),
         (damage, [], "no checkpoint in RUN/checkpoint can be read"),
-        (lose_checkpoints, [], "the run in RUN has no checkpoint yet"),
+        (lose_checkpoints, [], "the run in RUN is finished, and only its small files were kept, not its checkpoint:"),
+        (stop_early, [], "the run in RUN has no checkpoint yet: resume it first"),
         (occupy, [], "RUN/analysis exists already: choose another folder with --out, or say --force to replace it"),
         (spoil_nothing, ["--seeds", "0,5"], "no seed 5 in this run: choose from 0, 2, 3, 7"),
         (spoil_nothing, ["--seeds", "x"], "--seeds x: write"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -202,6 +203,18 @@ def test_evaluate_refuses_what_does_not_fit(
         if name in arguments:
             assert command("generate", "R", *small, *options, "--out", name).code == 0
     assert refused("evaluate", *arguments.split()) == line
+
+
+def test_a_finished_run_of_which_small_files_were_kept_is_told_from_an_unfinished_one(
+    refused: Refused, run: tuple[str, ...]
+) -> None:
+    shutil.rmtree("run/checkpoint")
+    assert refused("evaluate", "run", "--data", "data") == (
+        "the run in run is finished, and only its small files were kept, not its checkpoint:"
+        " train it again in a new folder to evaluate or analyse it"
+    )
+    Path("run/result.json").unlink()
+    assert refused("evaluate", "run", "--data", "data") == "the run in run has no checkpoint yet: resume it first"
 
 
 def test_models_knows_its_presets(refused: Refused) -> None:

@@ -89,6 +89,11 @@ def load_run(folder: Path | str, factory: Factory | None = None, device: str = "
     if factory is None:
         _, factory, _ = find_model(config["model"], config["preset"], config["options"])
     found = checkpoint.newest(folder / "checkpoint")
+    if found is None and (folder / "result.json").is_file():
+        raise ValueError(
+            f"the run in {folder} is finished, and only its small files were kept, not its checkpoint:"
+            " train it again in a new folder to evaluate or analyse it"
+        )
     if found is None:
         raise ValueError(f"the run in {folder} has no checkpoint yet: resume it first")
     place = find_device(device)
