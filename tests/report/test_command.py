@@ -37,6 +37,21 @@ def test_it_writes_the_page_and_says_what_is_in_it(report: Command, tmp_path: Pa
     assert (tmp_path / "pages" / "report.html").read_text().startswith("<!doctype html>")
 
 
+def test_damaged_analyses_are_named_and_do_not_count(report: Command, tmp_path: Path) -> None:
+    for name in ("good", "cut", "older", "partly"):
+        make_run(tmp_path / "runs" / name)
+    (tmp_path / "runs" / "cut" / "analysis" / "analysis.json").write_text("{")
+    (tmp_path / "runs" / "older" / "analysis" / "analysis.json").write_text("{}")
+    (tmp_path / "runs" / "partly" / "analysis" / "pairs.parquet").write_bytes(b"short")
+    code, out, err = report("runs")
+    assert code == 0
+    assert out.startswith("4 runs, 2 of them analysed: report.html")
+    cut, older, partly = err.splitlines()
+    assert cut.startswith("Note: the analysis of cut cannot be used: analysis.json cannot be read: Expecting ")
+    assert older == "Note: the analysis of older cannot be used: analysis.json was written by another version of ctlpp."
+    assert partly.startswith("Note: the analysis of partly is incomplete: pairs.parquet cannot be read: ")
+
+
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [

@@ -62,6 +62,7 @@ def add_inside(package: Package, folder: Path) -> None:
         names = Names.of(content)
     except DamagedError as error:
         package.facts["inside_missing"] = str(error)
+        package.damage.append(str(error))
         return
     package.facts["inside"] = {
         "seeds": names.seeds,
@@ -80,6 +81,7 @@ def add_inside(package: Package, folder: Path) -> None:
                 add(package, folder / f"{name}.parquet", names)
             except DamagedError as error:
                 package.facts["inside"]["missing"].append(str(error))
+                package.damage.append(str(error))
         else:
             package.facts["inside"]["missing"].append(f"the analysis has no {name}.parquet")
 

@@ -31,6 +31,7 @@ class Package:
     def __init__(self, facts: dict[str, Any]) -> None:
         self.facts = facts
         self.arrays: dict[str, Bytes] = {}
+        self.damage: list[str] = []  # why something of the analysis is missing that should be there
 
     def add(self, name: str, array: Bytes) -> None:
         """Append an array of bytes, whatever its shape."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64encode
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from hashlib import sha256
 from importlib.resources import files
 from typing import Any
@@ -30,8 +30,9 @@ LEVELS = (FINEST, 128, 64, 48, 32, 24, 16, 12, 8)  # of similarity: as many as f
 SAMPLE = 10  # runs whose size is measured to guess that of all
 
 
-def make_page(records: Sequence[Record], advance: Callable[[int], None] = lambda runs: None) -> str:
-    """The HTML text of a report. advance: called with 1 for every run that is read."""
+def make_page(records: Sequence[Record], packages: Sequence[Package] | None = None) -> str:
+    """The HTML text of a report. packages: what `pack` makes of each record; made here unless given."""
+    packages = [pack(record) for record in records] if packages is None else packages
     graphs: dict[str, str] = {}
     data: dict[str, Any] = {
         "version": ctlpp.__version__,
@@ -41,10 +42,6 @@ def make_page(records: Sequence[Record], advance: Callable[[int], None] = lambda
         "results": results(records),
         "grids": grids(records),
     }
-    packages = []
-    for record in records:
-        packages.append(pack(record))
-        advance(1)
     for run, package in zip(data["runs"], packages, strict=True):
         run["inside"] = "similarity" in package.arrays or "right" in package.arrays
     drawings = list(dict.fromkeys(graphs.values()))

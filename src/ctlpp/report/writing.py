@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ctlpp.cli.files import write_file
-from ctlpp.report.collecting import collect
-from ctlpp.report.page import make_page
+from ctlpp.report.collecting import Record, collect
+from ctlpp.report.packing import Package
+from ctlpp.report.page import make_page, pack
 
 NOUNS = {
     "unfinished": "unfinished",
@@ -44,12 +45,24 @@ def write_report(
     out = Path(out)
     check_target(out, force=force)
     records = collect([Path(folder) for folder in folders])
-    page = make_page(records, start(len(records)))
+    advance, packages = start(len(records)), []
+    for record in records:
+        packages.append(pack(record))
+        advance(1)
+    page = make_page(records, packages)
     write_file(out, page, force=force)
+    analysed = sum("inside" in package.facts for package in packages)
+    return Written(len(records), analysed, len(page.encode()), tuple(remarks(records, packages)))
+
+
+def remarks(records: Sequence[Record], packages: Sequence[Package]) -> Iterator[str]:
+    """How many runs are not finished ones of ours, and which analyses are damaged, and why."""
     states = Counter(record.state for record in records)
-    notes = tuple(f"{states[state]} {noun}" for state, noun in NOUNS.items() if states[state])
-    analysed = sum((record.folder / "analysis" / "analysis.json").is_file() for record in records)
-    return Written(len(records), analysed, len(page.encode()), notes)
+    yield from (f"{states[state]} {noun}" for state, noun in NOUNS.items() if states[state])
+    for record, package in zip(records, packages, strict=True):
+        if package.damage:
+            what = "is incomplete" if "inside" in package.facts else "cannot be used"
+            yield f"the analysis of {record.name} {what}: {'; '.join(package.damage)}"
 
 
 def check_target(out: Path, *, force: bool) -> None:
