@@ -104,6 +104,16 @@ def test_a_finished_run_is_evaluated_on_another_dataset(command: Command) -> Non
     assert "iid" not in only.out
 
 
+def test_an_unfinished_run_is_evaluated_with_a_note(command: Command) -> None:
+    assert command("generate", "R", *DATA, "--out", "data").code == 0
+    assert command("train", "gru", "data", *QUICK, "--seeds", "1", "--out", "run").code == 0
+    assert command("evaluate", "run", "--data", "data").err == ""
+    Path("run/result.json").unlink()
+    done = command("evaluate", "run", "--data", "data")
+    assert done.code == 0
+    assert done.err == "Note: the run in run is unfinished (step 6 of 6).\n"
+
+
 def test_resume_goes_on_where_the_run_stopped(command: Command) -> None:
     arguments = ("train", "gru", "R", *DATA, *QUICK, "--seeds", "2", "--out", "run")
     assert command(*arguments).code == 0

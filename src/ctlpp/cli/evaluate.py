@@ -1,4 +1,4 @@
-"""`ctlpp evaluate`: a finished run on other data."""
+"""`ctlpp evaluate`: a run on other data."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def evaluate(
     splits: Annotated[str | None, typer.Option(help="Splits to evaluate, like iid,ood,pairs. [default: all]")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
 ) -> None:
-    """Evaluate every seed of a finished run on a dataset folder.
+    """Evaluate every seed of a run on a dataset folder; of an unfinished one, its newest checkpoint.
 
     `ctlpp evaluate runs/lstm-R --data data/R`
 
@@ -29,6 +29,9 @@ def evaluate(
     check_fit(trained.config, dataset.task, run, data)
     names = splits.split(",") if splits else [name for name in dataset.splits if name != "train"]
     scores = trained.evaluate({name: dataset.tensors(name) for name in names})
+    if not (run / "result.json").is_file():
+        steps = trained.config["recipe"]["steps"]
+        typer.echo(f"Note: the run in {run} is unfinished (step {trained.step:,} of {steps:,}).", err=True)
     title = f"{trained.config['model']}, {len(trained.crowd.seeds)} seeds after {trained.step:,} steps, on {data}"
     print_table(title, by_length(scores))
 
