@@ -120,6 +120,7 @@ def test_the_page_names_the_seeds_of_the_similarity_figures(full: Path) -> None:
     text = chapter(page_of(full), "Inside the NDR")
     assert text.count("NDR on R, released, seed ") == 2
     assert text.count("NDR on A, released, seed ") == 1
+    assert "![Similarity matrices of 3 seeds](" in text
 
 
 def test_what_is_missing_is_said_with_its_cost(full: Path) -> None:
@@ -156,6 +157,12 @@ def test_the_verdicts_are_counted_for_each_kind_of_data(full: Path) -> None:
     assert "1 lower (Bi-LSTM on A) and 5 not run (" in points[2]
 
 
+def test_names_that_a_newcomer_may_misread_are_explained(full: Path) -> None:
+    top = page_of(full).split("## In short")[0]
+    assert "`paper` and `released` name protocols of the data; hyper-parameters are those of the released code" in top
+    assert "*Published mean inside*: " in (full / "results.md").read_text().split("\n## ")[0]
+
+
 def test_repeats_have_their_rows_in_the_tables_of_a_and_r(full: Path) -> None:
     text = chapter((full / "results.md").read_text(), "Models on A and R: OOD accuracy")
     assert re.search(r"\| NDR on R, released, repeated sequences \| 25 \| .* \| 0\.75 ± 0\.27 \| yes \|", text)
@@ -179,6 +186,8 @@ def test_runs_of_the_miniature_are_compared_with_nothing(tmp_path: Path) -> None
     assert "Not compared: preset quick." in text
     assert "No run is of the paper's size and settings" in text
     assert "two CPU cores" in text
+    assert "hyper-parameters are those of the preset `quick` in both." in text
+    assert "Published mean inside" not in (tmp_path / "results.md").read_text()
     for page in ("page.md", "results.md"):
         assert (tmp_path / page).read_text().splitlines()[2].startswith("> **This is a miniature**: ")
 

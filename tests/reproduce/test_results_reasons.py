@@ -86,8 +86,8 @@ def test_a_cell_that_did_not_learn_its_data_is_told_so(tmp_path: Path) -> None:
     make_piece(tmp_path, NAME, [0.1] * 25, iid=[0.3] * 20 + [1.0] * 5)
     text = sentences(find(tmp_path))
     assert (
-        "*Has it learned its training data?* Not every seed: IID accuracy is 0.44 ± 0.29, published 1.00 ± 0.01."
-        " Above 0.95 IID at the end: 5 of 25 seeds"
+        "*Has it learned data like its training data?* Not every seed: IID accuracy is 0.44 ± 0.29, published"
+        " 1.00 ± 0.01. Above 0.95 IID at the end: 5 of 25 seeds"
     ) in text
     assert "*Stopped too early?* It cannot be told: no seed came to it in the last tenth of the steps, 20 hav" in text
 

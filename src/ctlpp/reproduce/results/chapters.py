@@ -29,7 +29,7 @@ from ctlpp.reproduce.results.tables import (
 )
 from ctlpp.reproduce.results.variance import components
 from ctlpp.reproduce.results.verdicts import FEWEST, NEGLIGIBLE, USUAL
-from ctlpp.reproduce.results.wording import NONE, duration, listed, number, table, title
+from ctlpp.reproduce.results.wording import NONE, count, duration, listed, number, table, title
 
 NOT_YET = "Nothing of this has run yet."
 RULES = (
@@ -56,7 +56,8 @@ def repeated(found: Found, places: Places) -> list[str]:
     about = (
         "The authors' generator draws the same function sequences again and again, with other start symbols: of 88,728"
         " examples of six functions only 12,599 have different sequences. The option `--distinct-sequences` makes such"
-        " data, the nearest to the authors' own; here is what becomes of the accuracies."
+        " data, the nearest to the authors' own (`n/7`, one sequence to every 7 examples of a length: at most 12,676 of"
+        " six functions); here is what becomes of the accuracies."
     )
     if not (pairs := repeats(found)):
         return [about, NOT_YET]
@@ -126,7 +127,7 @@ def inside(seen: Sequence[Example], places: Places) -> list[str]:
     notes += [
         f"Every seed on {one.cell.variant} is above {paper.SOLVED}: shown is the worst." for one in seen if one.succeeds
     ]
-    figure = places.figure("similarity", "Similarity matrices of three seeds", caption)
+    figure = places.figure("similarity", f"Similarity matrices of {count(len(seen), 'seed')}", caption)
     return [figure, table(["", "IID", "OOD", *measures, "figure"], rows), *notes]
 
 

@@ -51,7 +51,9 @@ def _top(found: Found, places: Places) -> str:
     files = f"[results.md]({places.of('results.md')}), and as data: [results.parquet]({places.of('results.parquet')})"
     made = f"*Made by `{'ctlpp reproduce' if miniature(found) else 'make results'}` from {folder}"
     made += "; nothing here is typed by hand.*"
-    return f"{made} {progress(found)} All tables: {files}."
+    settings = "those of the preset `quick`" if miniature(found) else "those of the released code"
+    names = f"`paper` and `released` name protocols of the data; hyper-parameters are {settings} in both."
+    return f"{made} {progress(found)} All tables: {files}.\n\n{names}"
 
 
 def short(found: Found, places: Places) -> list[str]:

@@ -58,18 +58,18 @@ def _learned(found: Found, cell: Cell, row: Row) -> Iterator[str]:
     iid, one = found.row(cell, "iid"), learning_of(history_of(cell))
     if iid.summary.mean is None or iid.published is None:
         return
-    known = f"IID accuracy is {mean_of(iid.summary)}"
+    asked, known = "*Has it learned data like its training data?*", f"IID accuracy is {mean_of(iid.summary)}"
     if has_learned(iid):
-        yield f"*Has it learned its training data?* Yes: {known}, as published."
+        yield f"{asked} Yes: {known}, as published."
     elif one and one.learned:
         yield (
-            f"*Has it learned its training data?* Not every seed: {known}, published {published(iid.published)}."
+            f"{asked} Not every seed: {known}, published {published(iid.published)}."
             f" Above {paper.SOLVED} IID at the end: {share(len(one.learned), one.seeds)} seeds, the first from step"
             f" {one.learned[0]:,} of {one.steps:,} on."
         )
     else:
         none = f" No seed is above {paper.SOLVED} IID at the end." if one else ""
-        yield f"*Has it learned its training data?* No: {known}, published {published(iid.published)}.{none}"
+        yield f"{asked} No: {known}, published {published(iid.published)}.{none}"
 
 
 def has_learned(iid: Row) -> bool:

@@ -8,6 +8,7 @@ from ctlpp.reproduce.results.kinds import main_cells
 from ctlpp.reproduce.results.remaining import done_table, failures, miniature, progress
 from ctlpp.reproduce.results.tables import (
     GAPS,
+    INSIDE,
     excluded_table,
     gaps_table,
     grid_table,
@@ -47,6 +48,7 @@ def sheet(found: Found) -> str:
     }
     parts = ["# Results", *([f"> {notice}"] if (notice := miniature(found)) else [])]
     parts += [f"{progress(found)} Written by `ctlpp reproduce` from `runs/`, not by hand.", legend()]
+    parts += [INSIDE] if any(cell.published for cell in main) else []
     parts += [f"## {name}\n{text}" for name, text in sections.items() if text]
     return "\n\n".join(parts) + "\n"
 

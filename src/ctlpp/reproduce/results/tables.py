@@ -12,6 +12,7 @@ from ctlpp.reproduce.results.found import Found, repeats, tables
 from ctlpp.reproduce.results.learning import history_of, learning_of
 from ctlpp.reproduce.results.rows import Row
 from ctlpp.reproduce.results.variance import components
+from ctlpp.reproduce.results.verdicts import FEWEST
 from ctlpp.reproduce.results.wording import (
     NONE,
     between,
@@ -30,6 +31,11 @@ from ctlpp.reproduce.results.wording import (
 )
 
 COLUMNS = ("seeds", "mean ± std", "95 % interval", "median", f"above {paper.SOLVED}")
+INSIDE = (
+    "*Published mean inside*: whether it lies in our 95 % interval, as if the published mean were exact. The verdict"
+    f" knows that both means are of samples, and takes the spread of fewer than {FEWEST} seeds to be at least the"
+    " published one: its interval is wider, so that it can be *undecided* beside a *no*."
+)
 
 
 def name_of(cell: Cell) -> str:
