@@ -221,6 +221,11 @@ def occupy(run: Path) -> None:
         (stop_early, [], "the run in RUN has no checkpoint yet: resume it first"),
         (occupy, [], "RUN/analysis exists already: choose another folder with --out, or say --force to replace it"),
         (spoil_nothing, ["--seeds", "0,5"], "no seed 5 in this run: choose from 0, 2, 3, 7"),
+        (
+            spoil_nothing,
+            ["--seeds", "3"],
+            "no seed 1 in this run: --seeds 3 means seeds 0 … 2; this run has 0, 2 … 3, 7",
+        ),
         (spoil_nothing, ["--seeds", "x"], "--seeds x: write"),
         (spoil_nothing, ["--bases", "some"], "--bases some: write a number, or all"),
         (spoil_nothing, ["--bases", "13"], "--bases 13: every donor and consumer has 12 bases of another value: use 1"),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctlpp.cli.seeds import name_seeds, parse_seeds
+from ctlpp.cli.seeds import name_seeds, parse_seeds, seeds_of_run
 
 
 @pytest.mark.parametrize(
@@ -56,3 +58,22 @@ def test_what_is_wrong_is_named(text: str, line: str) -> None:
     with pytest.raises(ValueError) as error:  # noqa: PT011
         parse_seeds(text)
     assert str(error.value) == line
+
+
+@pytest.mark.parametrize(
+    ("text", "have", "line"),
+    [
+        ("99", range(5), "no seed 5 in this run: --seeds 99 means seeds 0 … 98; this run has 0 … 4"),
+        ("7", [0, 2, 3, 7], "no seed 1 in this run: --seeds 7 means seeds 0 … 6; this run has 0, 2 … 3, 7"),
+        ("1", [1], "no seed 0 in this run: --seeds 1 means seed 0; this run has 1"),
+    ],
+)
+def test_a_count_beyond_the_seeds_of_a_run_says_what_it_means(text: str, have: Sequence[int], line: str) -> None:
+    with pytest.raises(ValueError) as error:  # noqa: PT011
+        seeds_of_run(text, have)
+    assert str(error.value) == f"{line}; one seed alone: {text}-{text}"
+
+
+@pytest.mark.parametrize(("text", "seeds"), [("3", [0, 1, 2]), ("2-2", [2]), ("0,9", [0, 9])])
+def test_other_seeds_of_a_run_are_taken_as_they_are(text: str, seeds: list[int]) -> None:
+    assert seeds_of_run(text, range(5)) == seeds

@@ -55,8 +55,9 @@ def analyze(
     """
     from ctlpp.analysis.study import STAGES
     from ctlpp.cli.progress import progress
-    from ctlpp.cli.seeds import parse_seeds
+    from ctlpp.cli.seeds import seeds_of_run
     from ctlpp.figures.whole_run import analyze_run
+    from ctlpp.training.folder import read_config
 
     with ExitStack() as bars:
 
@@ -70,7 +71,7 @@ def analyze(
         study = analyze_run(
             run,
             out,
-            seeds=None if seeds is None else parse_seeds(seeds),
+            seeds=None if seeds is None else seeds_of_run(seeds, read_config(run)["seeds"]),
             data=data,
             bases=parse_bases(bases),
             unfinished=unfinished,

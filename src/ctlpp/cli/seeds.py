@@ -30,6 +30,20 @@ def parse_seeds(text: str) -> list[int]:
     return seeds
 
 
+def seeds_of_run(text: str, have: Sequence[int]) -> list[int]:
+    """As `parse_seeds`, for a run that is there: a count that goes beyond its seeds may have meant one seed."""
+    seeds = parse_seeds(text)
+    missing = next((seed for seed in seeds if seed not in have), None)
+    if text.isdecimal() and missing is not None:
+        means = "seed 0" if len(seeds) == 1 else f"seeds 0 … {seeds[-1]}"
+        own = name_seeds(have).replace(",", ", ").replace("-", " … ")
+        raise ValueError(
+            f"no seed {missing} in this run: --seeds {text} means {means}; this run has {own};"
+            f" one seed alone: {text}-{text}"
+        )
+    return seeds
+
+
 def _range(text: str, first: int, last: int) -> list[int]:
     if last < first:
         what = "at least one seed is needed" if text.isdecimal() else f"{first}-{last} runs backwards"
