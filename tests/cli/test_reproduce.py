@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from tests.reproduce.making import make_piece
 from tests.reproduce.small import DATA
 
 import ctlpp.training.run
@@ -87,10 +88,12 @@ def test_without_training_results_are_made_of_what_is_there(command: Command) ->
     assert Path("page.md").is_file()
 
 
-def test_without_any_run_there_are_results_that_say_so(command: Command) -> None:
-    done = command("reproduce", "all", "--no-train", "--out", "empty")
-    assert done.code == 0
-    assert done.out.startswith("0 of 940 planned seeds have run")
+@pytest.mark.parametrize("there", [False, True])
+def test_without_any_run_and_without_training_there_is_nothing_to_make(refused: Refused, there: bool) -> None:
+    if there:
+        Path("empty").mkdir()
+    line = refused("reproduce", "all", "--no-train", "--out", "empty", "--page", "page.md")
+    assert line == "no runs in empty: name the --out of an earlier ctlpp reproduce, or leave out --no-train"
 
 
 def test_small_leaves_small_files_only(command: Command) -> None:
@@ -183,6 +186,7 @@ def test_results_that_do_not_fit_on_the_disk_are_one_line_and_exit_code_1(
     def full(out: Path) -> None:
         raise OSError(errno.ENOSPC, "No space left on device", "out/results.md")
 
+    make_piece(Path("out"), "ndr-R-released", [0.5])
     monkeypatch.setattr(executing, "write_results", full)
     done = command("reproduce", "all", "--no-train", *SMALL)
     assert (done.code, done.out) == (1, "")
@@ -190,6 +194,7 @@ def test_results_that_do_not_fit_on_the_disk_are_one_line_and_exit_code_1(
 
 
 def test_a_bug_of_ours_is_not_taken_for_the_users_mistake(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_piece(Path("out"), "ndr-R-released", [0.5])
     monkeypatch.setattr(executing, "write_results", lambda out: int("a bug"))
     with pytest.raises(ValueError, match="invalid literal"):
         command("reproduce", "all", "--no-train", *SMALL)

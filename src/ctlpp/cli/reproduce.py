@@ -74,8 +74,10 @@ def reproduce(
     """
     from ctlpp.cli.main import raised_by_us
     from ctlpp.cli.seeds import parse_seeds
+    from ctlpp.report.collecting import candidates
     from ctlpp.reproduce.executing import Orders
     from ctlpp.reproduce.plan import plan as make_plan
+    from ctlpp.reproduce.results.cells import RUNS
 
     numbers = None if seeds is None else parse_seeds(seeds)
     try:
@@ -91,6 +93,8 @@ def reproduce(
         )
         if plan:
             print_plan(cells, out, orders)
+        elif no_train and not any(candidates(out / RUNS)):
+            raise ValueError(f"no runs in {out}: name the --out of an earlier ctlpp reproduce, or leave out --no-train")
         else:
             work_off([] if no_train else cells, out, orders, page)
     except ValueError as error:
