@@ -212,6 +212,7 @@ def occupy(run: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "options", "complaint"),
     [
+        (shutil.rmtree, [], "RUN does not exist: name a run folder, as `ctlpp train` writes it"),
         (remove_config, [], "no run in RUN: there is no config.json in it"),
         (unfinish, [], "the run in RUN is unfinished (step 30 of 30): train on with --resume, or analyse its newest"),
         (lose_code, [], "model 'no_such_module:model': cannot import no_such_module"),

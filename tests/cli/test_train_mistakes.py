@@ -181,7 +181,8 @@ def test_a_full_disk_keeps_what_was_saved(
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        ("nowhere --data data", "no run in nowhere: there is no config.json in it"),
+        ("nowhere --data data", "nowhere does not exist: name a run folder, as `ctlpp train` writes it"),
+        ("data --data data", "no run in data: there is no config.json in it"),
         ("run --data nowhere", "nowhere is no dataset folder: it has no readable task.json"),
         ("run --data data --splits odd", "unknown split 'odd': choose from train, iid, ood, singles, pairs, any"),
         ("run --data larger", "larger has 21 tokens, the run in run was trained with 13: they do not fit"),

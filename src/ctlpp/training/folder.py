@@ -60,6 +60,8 @@ def read_config(folder: Path) -> dict[str, Any]:
     try:
         config = json.loads((folder / "config.json").read_text())
     except FileNotFoundError as error:
+        if not folder.exists():
+            raise ValueError(f"{folder} does not exist: name a run folder, as `ctlpp train` writes it") from error
         raise ValueError(f"no run in {folder}: there is no config.json in it") from error
     except (OSError, ValueError) as error:
         raise ValueError(f"{folder / 'config.json'} cannot be read: {str(error).splitlines()[0]}") from error
