@@ -112,6 +112,7 @@ def test_an_unfinished_run_is_evaluated_with_a_note(command: Command) -> None:
     done = command("evaluate", "run", "--data", "data")
     assert done.code == 0
     assert done.err == "Note: the run in run is unfinished (step 6 of 6).\n"
+    assert "gru, 1 seed after 6 steps, on data" in done.out
 
 
 def test_resume_goes_on_where_the_run_stopped(command: Command) -> None:

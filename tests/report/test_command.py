@@ -86,5 +86,7 @@ def test_a_mistake_is_one_line_and_leaves_nothing(
 def test_force_replaces_a_page(report: Command, tmp_path: Path) -> None:
     make_run(tmp_path / "runs" / "a", analysed=False)
     (tmp_path / "there.html").write_text("old")
-    assert report("runs", "--out", "there.html", "--force")[0] == 0
+    code, out, _ = report("runs", "--out", "there.html", "--force")
+    assert code == 0
+    assert out.startswith("1 run, 0 of them analysed: there.html (0.")
     assert "CTL++ report" in (tmp_path / "there.html").read_text()

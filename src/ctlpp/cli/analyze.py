@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ctlpp.cli.seeds import count_seeds, seeds_of_run
+
 if TYPE_CHECKING:
     from ctlpp.analysis.run import Study
     from ctlpp.analysis.study import Analysis
@@ -55,14 +57,13 @@ def analyze(
     """
     from ctlpp.analysis.study import STAGES
     from ctlpp.cli.progress import progress
-    from ctlpp.cli.seeds import seeds_of_run
     from ctlpp.figures.whole_run import analyze_run
     from ctlpp.training.folder import read_config
 
     with ExitStack() as bars:
 
         def computing(total: int) -> Callable[[int], None]:
-            return bars.enter_context(progress(f"Analysing {_seeds(total)}", STAGES * total))
+            return bars.enter_context(progress(f"Analysing {count_seeds(total)}", STAGES * total))
 
         def drawing(total: int) -> Callable[[int], None]:
             bars.close()
@@ -111,7 +112,7 @@ def show(study: Study) -> None:
     from ctlpp.analysis.measures import MEASURES
 
     seeds = len(study.analysis.seeds)
-    title = f"{study.config['model']} on {study.config['variant'] or 'own data'}, {_seeds(seeds)}"
+    title = f"{study.config['model']} on {study.config['variant'] or 'own data'}, {count_seeds(seeds)}"
     few = None if seeds >= LEAST else f"correlations need {LEAST} seeds or more"
     table = Table(title=title, caption=few)
     table.add_column("measure")
@@ -133,13 +134,9 @@ def where_the_value_is(analysis: Analysis) -> str:
         return ""
     what = "layer" if analysis.layout.kind == "columns" else "step"
     places = Counter((level, part) for level, part in analysis.place.tolist()).most_common()
-    named = [f"{what} {level + 1}, {analysis.changed[part]} ({_seeds(n)})" for (level, part), n in places[:SHOWN]]
+    named = [f"{what} {level + 1}, {analysis.changed[part]} ({count_seeds(n)})" for (level, part), n in places[:SHOWN]]
     named += ["…"] * (len(places) > SHOWN)
     effects = [analysis.effect[seed, level, part] for seed, (level, part) in enumerate(analysis.place.tolist())]
     mean = sum(effects) / len(effects)
     doubt = "" if mean >= CLEAR else ": far from 1, so interchange says less about this run"
     return f"Where the value is: {'; '.join(named)}. Its effect there: {mean:.2f}{doubt}."
-
-
-def _seeds(count: int) -> str:
-    return f"{count} seed{'s' * (count != 1)}"

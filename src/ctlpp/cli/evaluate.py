@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from ctlpp.cli.seeds import count_seeds
+
 
 def evaluate(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
@@ -32,7 +34,9 @@ def evaluate(
     if not (run / "result.json").is_file():
         steps = trained.config["recipe"]["steps"]
         typer.echo(f"Note: the run in {run} is unfinished (step {trained.step:,} of {steps:,}).", err=True)
-    title = f"{trained.config['model']}, {len(trained.crowd.seeds)} seeds after {trained.step:,} steps, on {data}"
+    title = (
+        f"{trained.config['model']}, {count_seeds(len(trained.crowd.seeds))} after {trained.step:,} steps, on {data}"
+    )
     print_table(title, by_length(scores))
 
 

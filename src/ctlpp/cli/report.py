@@ -32,8 +32,12 @@ def report(
             folders,
             out,
             force=force,
-            start=lambda runs: bars.enter_context(progress(f"Reading {runs} runs", runs)),
+            start=lambda runs: bars.enter_context(progress(f"Reading {_runs(runs)}", runs)),
         )
     for line in written.notes:
         typer.echo(f"Note: {line}.", err=True)
-    typer.echo(f"{written.runs} runs, {written.analysed} of them analysed: {out} ({written.size / 1e6:.1f} MB)")
+    typer.echo(f"{_runs(written.runs)}, {written.analysed} of them analysed: {out} ({written.size / 1e6:.1f} MB)")
+
+
+def _runs(count: int) -> str:
+    return f"{count} run{'s' * (count != 1)}"

@@ -64,3 +64,8 @@ def name_seeds(seeds: Sequence[int]) -> str:
         else:
             runs.append([seed])
     return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+
+
+def count_seeds(count: int) -> str:
+    """How many: `1 seed`, `25 seeds`."""
+    return f"{count} seed{'s' * (count != 1)}"
