@@ -53,7 +53,11 @@ def test_what_the_plan_has_is_trained_and_ends_in_tables_figures_and_a_report(co
     done = command("reproduce", "table1", "--only", "lstm/R", "--protocol", "released", *SMALL)
     assert done.code == 0
     assert "1 of 1: lstm on R, released, preset quick, seeds 0-1: " in done.err
-    assert done.out.endswith("Tables, figures and report in out\n")
+    planned = sum(len(cell.seeds) for cell in plan.plan("all", "quick"))
+    assert done.out.splitlines() == [
+        f"all 2 seeds asked for have run; 2 of {planned} of the whole plan",
+        "Tables, figures and report in out",
+    ]
     out = Path("out")
     run = out / "runs" / "lstm-R-released-quick" / "0-1"
     assert {path.name for path in run.iterdir()} >= {"config.json", "metrics.parquet", "result.json", "analysis"}
@@ -83,6 +87,7 @@ def test_without_training_results_are_made_of_what_is_there(command: Command) ->
         Path("out", made).unlink()
     done = command("reproduce", "all", "--no-train", "--page", "page.md", *SMALL)
     assert (done.code, done.err) == (0, "")
+    assert " planned seeds have run, in 1 cell\n" in done.out
     assert [path.name for path in Path("out/runs").iterdir()] == ["lstm-R-released-quick"]
     assert all(Path("out", made).is_file() for made in ("results.parquet", "results.md", "report.html"))
     assert Path("page.md").is_file()

@@ -11,7 +11,7 @@ import pytest
 from tests.reproduce.making import make_piece, scatter
 
 from ctlpp.reproduce.results.drawings import FORMATS, NAMES
-from ctlpp.reproduce.results.writing import replace_file, write_page, write_results
+from ctlpp.reproduce.results.writing import Written, replace_file, write_page, write_results
 
 NAME = "ndr-R-released"
 FILES = ("results.md", "results.parquet")
@@ -175,6 +175,21 @@ def test_nothing_at_all_gives_tables_and_a_page_too(tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "results").iterdir()) == [*FILES]
     assert "Nothing has run yet" in (tmp_path / "page.md").read_text()
     assert pq.read_table(tmp_path / "results" / "results.parquet").num_rows == 0
+
+
+@pytest.mark.parametrize(
+    ("done", "asked", "line"),
+    [
+        (4, 4, "all 4 seeds asked for have run; 4 of 52 of the whole plan"),
+        (1, 4, "1 of 4 seeds asked for have run; 4 of 52 of the whole plan"),
+        (1, 1, "the one seed asked for has run; 4 of 52 of the whole plan"),
+        (0, 1, "0 of 1 seed asked for has run; 4 of 52 of the whole plan"),
+        (0, 0, "4 of 52 planned seeds have run, in 1 cell"),
+        (4, 52, "4 of 52 planned seeds have run, in 1 cell"),
+    ],
+)
+def test_what_was_asked_for_is_told_before_the_whole_plan(done: int, asked: int, line: str) -> None:
+    assert Written(1, 4, 52, (), ("a note",)).beside(done, asked) == f"{line}\na note"
 
 
 def test_runs_of_the_miniature_are_compared_with_nothing(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ from ctlpp.reproduce.results.page import make_page
 from ctlpp.reproduce.results.parquet import as_table
 from ctlpp.reproduce.results.sheet import sheet
 from ctlpp.reproduce.results.similar import examples
+from ctlpp.reproduce.results.wording import count
 
 FIGURES = "figures"
 
@@ -45,8 +46,18 @@ class Written:
     notes: tuple[str, ...]  # runs that could not be used, and why
 
     def __str__(self) -> str:
-        notes = "".join(f"\n{note}" for note in self.notes)
-        return f"{self.seeds:,} of {self.planned:,} planned seeds have run, in {self.cells} cells{notes}"
+        said = f"{self.seeds:,} of {count(self.planned, 'planned seed')} have run, in {count(self.cells, 'cell')}"
+        return "\n".join([said, *self.notes])
+
+    def beside(self, done: int, asked: int) -> str:
+        """The same where a part of the plan was asked for: what has become of that comes first."""
+        if asked in (0, self.planned):
+            return str(self)
+        part = f"{done:,} of {count(asked, 'seed')}"
+        if done == asked:
+            part = "the one seed" if asked == 1 else f"all {asked:,} seeds"
+        part += f" asked for {'has' if asked == 1 else 'have'} run"
+        return "\n".join([f"{part}; {self.seeds:,} of {self.planned:,} of the whole plan", *self.notes])
 
 
 def write_results(out: Path, plan: Sequence[Planned] | None = None) -> Written:
