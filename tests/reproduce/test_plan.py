@@ -141,7 +141,8 @@ def test_a_cell_says_in_words_what_it_is() -> None:
         ({"preset": "own"}, "unknown preset 'own': choose from released, paper, quick"),
         (
             {"what": "similarity", "only": ["lstm/R"]},
-            "--only lstm/R: choose from ndr/R, ndr/A, or the name of a cell (see --plan)",
+            "--only lstm/R is of table1, repeats, not of similarity: choose from ndr/R, ndr/A, or the"
+            " name of a cell (see --plan)",
         ),
     ],
 )

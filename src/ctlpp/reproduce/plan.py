@@ -66,6 +66,11 @@ class Planned:
         return "-".join(parts)
 
     @property
+    def words(self) -> set[str]:
+        """What `only` may call it."""
+        return {f"{self.model}/{self.variant}", self.name}
+
+    @property
     def title(self) -> str:
         """In words: `ndr on S, released, 16 shared functions, 6 shared symbols`."""
         given = dict(self.data)
@@ -150,14 +155,16 @@ def plan(
     """
     _check(what, scale, protocol, preset)
     cells: dict[str, Planned] = {}
-    for cell in _every(SIZES[scale], protocol, preset):
+    every = list(_every(SIZES[scale], protocol, preset))
+    for cell in every:
         if what not in ("all", *cell.experiments):
             continue
         before = cells.get(cell.name, cell)
         asked = tuple(dict.fromkeys((*before.experiments, *cell.experiments)))
         both = tuple(sorted({*before.seeds, *cell.seeds}))
         cells[cell.name] = replace(before, experiments=asked, seeds=both if seeds is None else tuple(seeds))
-    return _chosen(list(cells.values()), only)
+    _check_only(only, what, every)
+    return [cell for cell in cells.values() if not only or cell.words & {*only}]
 
 
 def _every(size: Size, protocol: str | None, preset: str | None) -> Iterator[Planned]:
@@ -213,10 +220,13 @@ def _check(what: str, scale: str, protocol: str | None, preset: str | None) -> N
             raise ValueError(f"unknown {option} {value!r}: choose from {', '.join(choices)}")
 
 
-def _chosen(cells: list[Planned], only: Sequence[str]) -> list[Planned]:
-    """The cells that the user means, in the order of the plan."""
-    short = {f"{cell.model}/{cell.variant}": None for cell in cells}
+def _check_only(only: Sequence[str], what: str, every: Sequence[Planned]) -> None:
+    """Every word must mean a cell of what is asked for."""
+    cells = [cell for cell in every if what in ("all", *cell.experiments)]
     for word in only:
-        if word not in (*short, *(cell.name for cell in cells)):
-            raise ValueError(f"--only {word}: choose from {', '.join(short)}, or the name of a cell (see --plan)")
-    return [cell for cell in cells if not only or {f"{cell.model}/{cell.variant}", cell.name} & {*only}]
+        if any(word in cell.words for cell in cells):
+            continue
+        elsewhere = dict.fromkeys(name for cell in every if word in cell.words for name in cell.experiments)
+        of = f" is of {', '.join(elsewhere)}, not of {what}" if elsewhere else ""
+        short = dict.fromkeys(f"{cell.model}/{cell.variant}" for cell in cells)
+        raise ValueError(f"--only {word}{of}: choose from {', '.join(short)}, or the name of a cell (see --plan)")
