@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ctlpp.report import published as paper
+from ctlpp.report.statistics import FEWEST
 from ctlpp.report.strangers import part, text
 from ctlpp.reproduce.results.checked import checks_table, settings_table
 from ctlpp.reproduce.results.found import Found, repeats, tables
@@ -28,7 +29,7 @@ from ctlpp.reproduce.results.tables import (
     variance_table,
 )
 from ctlpp.reproduce.results.variance import components
-from ctlpp.reproduce.results.verdicts import FEWEST, NEGLIGIBLE, USUAL
+from ctlpp.reproduce.results.verdicts import NEGLIGIBLE, USUAL
 from ctlpp.reproduce.results.wording import NONE, count, duration, listed, number, table, title
 
 NOT_YET = "Nothing of this has run yet."

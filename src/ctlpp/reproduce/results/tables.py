@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ctlpp.report import published as paper
-from ctlpp.report.statistics import difference
+from ctlpp.report.statistics import FEWEST, difference
 from ctlpp.report.strangers import part, text
 from ctlpp.reproduce.results.cells import ALL, RULE, SELECTIONS, Cell
 from ctlpp.reproduce.results.found import Found, repeats, tables
 from ctlpp.reproduce.results.learning import history_of, learning_of
 from ctlpp.reproduce.results.rows import Row
 from ctlpp.reproduce.results.variance import components
-from ctlpp.reproduce.results.verdicts import FEWEST
 from ctlpp.reproduce.results.wording import (
     NONE,
     between,

@@ -22,15 +22,14 @@ Example:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ctlpp.report.published import ROUNDING, SEEDS
-from ctlpp.report.statistics import LEVEL, Interval, Summary, difference
+from ctlpp.report.statistics import FEWEST, LEVEL, Interval, Summary, cautious, difference
 
 REPRODUCED, HIGHER, LOWER, UNDECIDED = "reproduced", "higher", "lower", "undecided"
 WORDS = (REPRODUCED, HIGHER, LOWER, UNDECIDED)
 NEGLIGIBLE = 0.02  # of accuracy
-FEWEST = 10  # seeds behind the word reproduced
 USUAL = 0.8  # level of the interval in which 0 lies if a number is reproduced
 
 
@@ -48,7 +47,7 @@ def judge(ours: Summary, published: tuple[float, float], published_seeds: int = 
     if ours.seeds < 2 or ours.mean is None:
         return Verdict(UNDECIDED, None if ours.mean is None else ours.mean - published[0])
     few = ours.seeds < FEWEST
-    ours = replace(ours, std=max(ours.std or 0.0, published[1]) if few else ours.std)
+    ours = cautious(ours, published[1])
     found, usual = (difference(ours, published, published_seeds, level=level) for level in (LEVEL, USUAL))
     assert found is not None
     assert usual is not None
