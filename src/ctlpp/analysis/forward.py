@@ -96,8 +96,7 @@ def split(crowd: Crowd, workers: int) -> list[Crowd]:
 def in_parts(crowd: Crowd, work: Callable[[Crowd, Event], Result]) -> list[Result]:
     """`work` done on every part of the crowd; on a CPU, each core takes parts of its own.
 
-    If a few parts are left in the end, fewer than there are cores, all cores work on one after the other. After an
-    error or Ctrl-C the event that `work` is given is set: it may as well stop.
+    After an error or Ctrl-C the event that `work` is given is set: it may as well stop.
     """
     in_vain = Event()
     workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -106,13 +105,11 @@ def in_parts(crowd: Crowd, work: Callable[[Crowd, Event], Result]) -> list[Resul
     if workers == 1:
         return [work(part, in_vain) for part in parts]
     keep_freed_memory()
-    threads, even = torch.get_num_threads(), len(parts) - len(parts) % workers
+    threads = torch.get_num_threads()
     torch.set_num_threads(1)  # within a part
     pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,))
     try:
-        done = list(pool.map(lambda part: work(part, in_vain), parts[:even]))
-        torch.set_num_threads(workers)
-        return done + [work(part, in_vain) for part in parts[even:]]
+        return list(pool.map(lambda part: work(part, in_vain), parts))
     except BaseException:
         in_vain.set()
         raise

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ctlpp.cli.seeds import count_seeds, seeds_of_run
+from ctlpp.cli.seeds import count, seeds_of_run
 
 if TYPE_CHECKING:
     from ctlpp.analysis.run import Study
@@ -63,7 +63,7 @@ def analyze(
     with ExitStack() as bars:
 
         def computing(total: int) -> Callable[[int], None]:
-            return bars.enter_context(progress(f"Analysing {count_seeds(total)}", STAGES * total))
+            return bars.enter_context(progress(f"Analysing {count(total)}", STAGES * total))
 
         def drawing(total: int) -> Callable[[int], None]:
             bars.close()
@@ -112,7 +112,7 @@ def show(study: Study) -> None:
     from ctlpp.analysis.measures import MEASURES
 
     seeds = len(study.analysis.seeds)
-    title = f"{study.config['model']} on {study.config['variant'] or 'own data'}, {count_seeds(seeds)}"
+    title = f"{study.config['model']} on {study.config['variant'] or 'own data'}, {count(seeds)}"
     few = None if seeds >= LEAST else f"correlations need {LEAST} seeds or more"
     table = Table(title=title, caption=few)
     table.add_column("measure")
@@ -134,7 +134,7 @@ def where_the_value_is(analysis: Analysis) -> str:
         return ""
     what = "layer" if analysis.layout.kind == "columns" else "step"
     places = Counter((level, part) for level, part in analysis.place.tolist()).most_common()
-    named = [f"{what} {level + 1}, {analysis.changed[part]} ({count_seeds(n)})" for (level, part), n in places[:SHOWN]]
+    named = [f"{what} {level + 1}, {analysis.changed[part]} ({count(n)})" for (level, part), n in places[:SHOWN]]
     named += ["…"] * (len(places) > SHOWN)
     effects = [analysis.effect[seed, level, part] for seed, (level, part) in enumerate(analysis.place.tolist())]
     mean = sum(effects) / len(effects)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ctlpp.cli.seeds import count_seeds
+from ctlpp.cli.seeds import count
 
 
 def evaluate(
@@ -34,9 +34,7 @@ def evaluate(
     if not (run / "result.json").is_file():
         steps = trained.config["recipe"]["steps"]
         typer.echo(f"Note: the run in {run} is unfinished (step {trained.step:,} of {steps:,}).", err=True)
-    title = (
-        f"{trained.config['model']}, {count_seeds(len(trained.crowd.seeds))} after {trained.step:,} steps, on {data}"
-    )
+    title = f"{trained.config['model']}, {count(len(trained.crowd.seeds))} after {trained.step:,} steps, on {data}"
     print_table(title, by_length(scores))
 
 

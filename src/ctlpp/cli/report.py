@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from ctlpp.cli.seeds import count
+
 
 def report(
     folders: Annotated[
@@ -32,12 +34,10 @@ def report(
             folders,
             out,
             force=force,
-            start=lambda runs: bars.enter_context(progress(f"Reading {_runs(runs)}", runs)),
+            start=lambda runs: bars.enter_context(progress(f"Reading {count(runs, 'run')}", runs)),
         )
     for line in written.notes:
         typer.echo(f"Note: {line}.", err=True)
-    typer.echo(f"{_runs(written.runs)}, {written.analysed} of them analysed: {out} ({written.size / 1e6:.1f} MB)")
-
-
-def _runs(count: int) -> str:
-    return f"{count} run{'s' * (count != 1)}"
+    typer.echo(
+        f"{count(written.runs, 'run')}, {written.analysed} of them analysed: {out} ({written.size / 1e6:.1f} MB)"
+    )

@@ -66,6 +66,6 @@ def name_seeds(seeds: Sequence[int]) -> str:
     return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
 
 
-def count_seeds(count: int) -> str:
-    """How many: `1 seed`, `25 seeds`."""
-    return f"{count} seed{'s' * (count != 1)}"
+def count(many: int, noun: str = "seed") -> str:
+    """A number with its noun: `1 seed`, `25 seeds`."""
+    return f"{many:,} {noun}{'' if many == 1 else 's'}"

@@ -90,8 +90,8 @@ def forward(a: Tensor, up: Tensor, bias: Tensor, pre: Tensor, act: Tensor) -> No
     hidden_forward[_grid(tile, F, N, S)](
         described(a, tile.rows, tile.step), described(up, tile.columns, tile.step),
         described(pre, tile.rows, tile.columns), described(act, tile.rows, tile.columns), bias, bias.stride(0), D=D,
-        ROWS=tile.rows, COLUMNS=tile.columns, STEP=tile.step,
-        num_warps=tile.warps, num_stages=tile.stages, maxnreg=tile.registers,
+        ROWS=tile.rows, COLUMNS=tile.columns, STEP=tile.step, num_warps=tile.warps, num_stages=tile.stages,
+        maxnreg=tile.registers,
     )  # fmt: skip
 
 

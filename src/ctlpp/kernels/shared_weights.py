@@ -1,8 +1,8 @@
 """The gradients of NDR's matrices, each a product over the rows of all layers: dyᵀ · x, straight into their places.
 
 On sm_90 (H100, H200) in bf16 all of them are one kernel. A program makes one tile of one of the gradients, from its
-first row to its last; tiles of all products and seeds together fill the card evenly,
-where a product at a time leaves parts of it idle. Elsewhere, and where they would not fill it, cuBLAS makes them.
+first row to its last; tiles of all products and seeds together fill the card evenly, where a product at a time leaves
+parts of it idle. Elsewhere, and where they would not fill it, cuBLAS makes them.
 
 Shapes: S seeds, R rows of all layers, D width and hidden units of the gate net.
 """

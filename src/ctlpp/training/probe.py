@@ -1,5 +1,6 @@
 """Before training: what a module needs, can do and costs, found by trying a batch on it."""
 
+from contextlib import suppress
 from copy import deepcopy
 from pathlib import Path
 
@@ -58,17 +59,22 @@ def try_kernels(crowd: Crowd, recipe: Recipe, tokens: Tensor, targets: Tensor, b
     """Try the fast path of a step, if there is one; where it fails it is left alone, and the reason is given."""
     if not fast.available(crowd.device.type):
         return ""
-    # a seed with the whole batch, and the whole crowd, which may go its own way, with two examples
-    trials = (slice(0, 1), tokens, targets), (slice(None), tokens[..., :2, :], targets[..., :2])
-    for group, *batch in trials:
-        try:
-            _trial(crowd, group, recipe, bf16).step(0, *_batch_of(group, *batch))
-        except torch.OutOfMemoryError:
-            raise
-        except Exception as error:  # a compiler or a card that we have not met
-            crowd.kernels = False
-            return one_line(error)
+    try:
+        _trial(crowd, slice(0, 1), recipe, bf16).step(0, *_batch_of(slice(0, 1), tokens, targets))
+        if fast.find(crowd.module, crowd.device, tokens.shape[-1]) is not None:
+            _try_together(crowd, recipe, tokens[..., :2, :], targets[..., :2], bf16)
+    except torch.OutOfMemoryError:
+        raise
+    except Exception as error:  # a compiler or a card that we have not met
+        crowd.kernels = False
+        return one_line(error)
     return ""
+
+
+def _try_together(crowd: Crowd, recipe: Recipe, tokens: Tensor, targets: Tensor, bf16: bool) -> None:
+    """A step of all seeds, for which the fast path may take other kernels than for one."""
+    with suppress(torch.OutOfMemoryError):  # a matter for `seeds_at_a_time`
+        _trial(crowd, slice(None), recipe, bf16).step(0, tokens, targets)
 
 
 def _trial(crowd: Crowd, group: slice, recipe: Recipe, bf16: bool) -> Stepper:

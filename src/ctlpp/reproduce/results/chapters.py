@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from ctlpp.cli.seeds import count
 from ctlpp.report import published as paper
 from ctlpp.report.statistics import FEWEST
 from ctlpp.report.strangers import part, text
@@ -30,7 +31,7 @@ from ctlpp.reproduce.results.tables import (
 )
 from ctlpp.reproduce.results.variance import components
 from ctlpp.reproduce.results.verdicts import NEGLIGIBLE, USUAL
-from ctlpp.reproduce.results.wording import NONE, count, duration, listed, number, table, title
+from ctlpp.reproduce.results.wording import NONE, duration, listed, number, table, title
 
 NOT_YET = "Nothing of this has run yet."
 RULES = (

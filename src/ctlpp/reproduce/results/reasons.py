@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import sqrt
 
+from ctlpp.cli.seeds import count
 from ctlpp.report import published as paper
 from ctlpp.report.statistics import Interval, difference
 from ctlpp.reproduce.results.cells import Cell
@@ -17,7 +18,7 @@ from ctlpp.reproduce.results.rows import Row
 from ctlpp.reproduce.results.tables import balanced
 from ctlpp.reproduce.results.variance import Components, components
 from ctlpp.reproduce.results.verdicts import HIGHER, LOWER, REPRODUCED, UNDECIDED, Verdict
-from ctlpp.reproduce.results.wording import between, count, mean_of, number, published, share, signed
+from ctlpp.reproduce.results.wording import between, mean_of, number, published, share, signed
 
 STILL = 0.01  # of accuracy: a mean that moved less than this over the last tenth of the training is settled
 ALIKE = 0.01  # of accuracy: learned as well as in the paper

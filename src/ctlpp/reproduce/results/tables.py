@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ctlpp.cli.seeds import count
 from ctlpp.report import published as paper
 from ctlpp.report.statistics import FEWEST, difference
 from ctlpp.report.strangers import part, text
@@ -15,7 +16,6 @@ from ctlpp.reproduce.results.variance import components
 from ctlpp.reproduce.results.wording import (
     NONE,
     between,
-    count,
     duration,
     mean_of,
     number,

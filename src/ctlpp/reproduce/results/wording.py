@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from ctlpp.cli.seeds import count
 from ctlpp.report import published as paper
 from ctlpp.report.statistics import Interval, Summary
 from ctlpp.reproduce.results.verdicts import UNDECIDED, Verdict
@@ -78,11 +79,6 @@ def verdict(found: Verdict | None, seeds: int) -> str:
     if found.word == UNDECIDED:
         return f"undecided with {count(seeds, 'seed')}" if seeds else "undecided, no seed counts"
     return f"**{found.word}**" if found.interval is None else f"**{found.word}** ({signed(found.difference)})"
-
-
-def count(many: int, noun: str) -> str:
-    """A number with its noun."""
-    return f"{many:,} {noun}{'' if many == 1 else 's'}"
 
 
 def title(model: str) -> str:

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
+from ctlpp.cli.seeds import count
 from ctlpp.report import page as report
 from ctlpp.report.collecting import collect
 from ctlpp.reproduce.plan import Planned
@@ -30,7 +31,6 @@ from ctlpp.reproduce.results.page import make_page
 from ctlpp.reproduce.results.parquet import as_table
 from ctlpp.reproduce.results.sheet import sheet
 from ctlpp.reproduce.results.similar import examples
-from ctlpp.reproduce.results.wording import count
 
 FIGURES = "figures"
 
