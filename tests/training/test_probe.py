@@ -92,3 +92,39 @@ def test_kernels_that_fail_on_a_machine_are_left_alone(monkeypatch: pytest.Monke
     stepper = Stepper(crowd, Recipe(batch=4), Optimizer.of(crowd), 2, bf16=True)
     stepper.step(0, tokens, targets)  # the reference steps in
     assert bool(stepper.losses.isfinite().all())
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [(RuntimeError("no descriptors"), "no descriptors"), (torch.OutOfMemoryError("CUDA out of memory"), "")],
+)
+def test_kernels_are_tried_on_the_whole_crowd_as_well_but_its_memory_is_not_their_matter(
+    error: Exception, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = []
+
+    def gradient(model: object, w: object, g: dict[str, torch.Tensor], keys: torch.Tensor, *_: object) -> torch.Tensor:
+        sizes.append(len(keys))
+        if len(keys) > 1:
+            raise error
+        return torch.zeros(len(keys))
+
+    crowd = gather(lambda v, c: build("rnn", v, c, "quick"), 41, 8, [0, 1, 2])
+    monkeypatch.setattr(fast, "available", lambda device: True)
+    monkeypatch.setattr(fast, "find", lambda *_: gradient)
+    monkeypatch.setattr(Stepper, "update", lambda *_: None)
+    tokens, targets = torch.zeros(4, 5, dtype=torch.int64), torch.zeros(4, dtype=torch.int64)
+    assert try_kernels(crowd, Recipe(batch=4), tokens, targets, bf16=True) == reason
+    assert crowd.kernels == (reason == "")
+    assert sizes[:2] == [1, 3]
+
+
+def test_a_module_without_kernels_is_tried_with_one_seed_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    crowd = gather(lambda v, c: build("rnn", v, c, "quick"), 41, 8, [0, 1, 2])
+    sizes: list[int] = []
+    monkeypatch.setattr(fast, "available", lambda device: True)
+    monkeypatch.setattr(fast, "find", lambda *_: None)
+    monkeypatch.setattr(Stepper, "step", lambda self, *_: sizes.append(len(self.crowd.seeds)))
+    tokens, targets = torch.zeros(4, 5, dtype=torch.int64), torch.zeros(4, dtype=torch.int64)
+    assert try_kernels(crowd, Recipe(batch=4), tokens, targets, bf16=True) == ""
+    assert sizes == [1]
