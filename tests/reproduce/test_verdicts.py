@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.reproduce.making import scatter
 
 from ctlpp.report.published import PUBLISHED, ROUNDING
-from ctlpp.report.statistics import summarise
+from ctlpp.report.statistics import FEWEST, summarise
 from ctlpp.reproduce.results.verdicts import (
     FEWEST,
     HIGHER,
