@@ -11,7 +11,6 @@ from tests.reproduce.making import scatter
 from ctlpp.report.published import PUBLISHED, ROUNDING
 from ctlpp.report.statistics import FEWEST, summarise
 from ctlpp.reproduce.results.verdicts import (
-    FEWEST,
     HIGHER,
     LOWER,
     NEGLIGIBLE,
