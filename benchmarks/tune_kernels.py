@@ -55,7 +55,7 @@ CANDIDATES: list[tuple[str, str, Settings]] = [  # part of the step, what is tri
     ("scores, backward", "168 registers", {"pairs_backward.SCORE_REGISTERS": 168}),
     ("scores, backward", "128 registers", {"pairs_backward.SCORE_REGISTERS": 128}),
     ("units, backward", "128 registers", hidden("BACKWARD", 128, 64, registers=128)),
-    ("gate, backward", "4 rows × 4", {"gate.LOOPS": 4}),
+    ("gate, backward", "4 rows × 2", {"gate.LOOPS": 2}),
     ("gate, forward", "8 rows", {"gate.ROWS": 8}),
     ("norm, backward", "2 rows × 8", {"norm.LOOPS": 8}),
     ("geometric, backward", "64 rows, 2 warps", {"geometric.BACK_WARPS": 2}),

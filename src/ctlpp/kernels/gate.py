@@ -19,7 +19,7 @@ from ctlpp.kernels.products import blocks
 
 ROWS = 4  # of a program of the forward
 BACK = 4  # rows that the backward takes at a time …
-LOOPS = 8  # … so many times a program
+LOOPS = 4  # … so many times a program
 
 
 @triton.jit

@@ -87,6 +87,7 @@ class Pass:
         self.N, self.D = self.B * self.T, model.classify.in_features
         self.heads, self.hidden = attend.heads, layer.ffn_data.up.out_features
         self.data, self.shut = slice(0, self.hidden), slice(self.hidden, self.hidden + self.D)  # of the hidden units
+        self.kv = slice(self.D, 3 * self.D)  # keys and values, of a row of x
         rates = {"key": attend.dropout.p, "out": layer.dropout.p, "gate": layer.gate_dropout}
         self.dropouts = Layout(rates, {"key": self.N * self.D, "out": self.N * self.D, "gate": self.N})
         self.dtype = dtype
@@ -136,6 +137,15 @@ class Pass:
         look_up(h, self.ids, self.of(self.h, 0))
         look_up(x, self.ids, self.of(self.x, 0))
 
+    def ask(self, n: int) -> None:
+        """The first product of a layer; of the last one queries and directions of column 0 alone."""
+        h, x, w = self.of(self.h, n), self.of(self.x, n), self.weights.x
+        if self.last(n):
+            times(h, w[:, self.kv], out=x[..., self.kv])
+            times(self.h_first, w, out=self.first(x))
+        else:
+            times(h, w, out=x)
+
     def forward(self, table: Tensor) -> Tensor:
         """Column 0 after the last layer, (S, B, D), from the embeddings, (S, V, D)."""
         W = self.weights
@@ -144,11 +154,12 @@ class Pass:
             x, read, o, a, pre, act, d, e = (
                 self.of(rows, n) for rows in (self.x, self.read, self.o, self.a, self.pre, self.act, self.d, self.e)
             )
+            if self.last(n):
+                self.h_first.copy_(self.first(self.of(self.h, n)))
             if n > 0:
-                times(self.of(self.h, n), W.x, out=x)
+                self.ask(n)
             if self.last(n):
                 first_column.forward(x, W.bx, W.scalars, read, self.dropout("key", n), heads=self.heads)
-                self.h_first.copy_(self.first(self.of(self.h, n)))
             else:
                 geometric.forward(x, W.bx, W.scalars, self.rooms[n], read, self.dropout("key", n))
             h = self.state(n)

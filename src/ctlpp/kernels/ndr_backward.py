@@ -50,11 +50,12 @@ class Backward:
                 self.last = first_column.backward(dread, x, W.bx, W.scalars, key_dropout, heads=run.heads)
             else:
                 geometric.backward(dread, x, W.bx, W.scalars, run.rooms[n], self.attend.at(n), key_dropout)
-            if n > 0:
+            if n > 0 and run.last(n):  # queries of column 0 alone, keys and values of the others alone
+                before = torch.bmm(x[..., run.kv], W.x[:, run.kv])
+                torch.baddbmm(dh, run.first(x), W.x, out=run.first(before))
+                dh = before
+            elif n > 0:
                 more = torch.bmm(x, W.x)
-                if run.last(n):
-                    run.first(more).add_(dh)
-                    dh, more = more, None
         self.embedding_gradient(dh)
         self.weight_gradients()
 
