@@ -54,7 +54,7 @@ SMALL = ("--symbols", "4", "--functions", "8", "--max-length", "3", "--train", "
         ),
         (
             "A --distinct-sequences some",
-            "--distinct-sequences 'some': use a whole number from 1, or n/7 for one to every 7 examples",
+            "--distinct-sequences some: use a whole number from 1, or n/7 for one to every 7 examples",
         ),
         ("none.toml", "none.toml: not a readable TOML file: [Errno 2] No such file or directory: 'none.toml'"),
     ],
@@ -68,7 +68,6 @@ def test_generate_names_what_is_wrong_and_what_would_be_right(refused: Refused, 
     [
         ("generate A", "Missing option '--out'; see ctlpp generate --help"),
         ("generate A --out data --nope", "No such option: --nope"),
-        ("generate A --out data --protocol text", "'text' is not one of 'paper', 'released'"),
         ("generate A --out data --symbols few", "Invalid value for '--symbols'"),
         ("show", "Missing argument 'VARIANT'; see ctlpp show --help"),
         ("check", "Missing argument 'DIR'; see ctlpp check --help"),
@@ -78,6 +77,24 @@ def test_generate_names_what_is_wrong_and_what_would_be_right(refused: Refused, 
 )
 def test_arguments_that_cannot_be_read_point_to_the_help(refused: Refused, arguments: str, line: str) -> None:
     assert line in refused(*arguments.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ("generate A --out data --protocol text", "--protocol text: choose from paper, released"),
+        ("generate A --out data --order up", "--order up: choose from right-to-left, left-to-right"),
+        ("generate A --out data --weighting even", "--weighting even: choose from uniform, sequential"),
+        ("generate A --out data --format csv", "--format csv: choose from parquet, jsonl, text"),
+        ("generate A --out data --format it's", "--format it's: choose from parquet, jsonl, text"),
+        ("train gru R --out run --protocol text", "--protocol text: choose from paper, released"),
+        ("bench train --device tpu", "--device tpu: choose from cpu, cuda"),
+    ],
+)
+def test_a_choice_that_there_is_not_is_answered_with_those_that_there_are(
+    refused: Refused, arguments: str, line: str
+) -> None:
+    assert refused(*arguments.split()) == line
 
 
 OOD = ["IN -> a b", "a -> a OUT", "b -> b OUT"]

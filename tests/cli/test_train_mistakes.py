@@ -39,7 +39,7 @@ ZOO = "lstm, transformer, ndr, lstm_uni, gru, rnn, transformer_untied"
     [
         ("lstn R", f"unknown model 'lstn': choose from {ZOO}, or package.module:factory"),
         ("gru Q", "unknown variant 'Q': choose from CTL, A, R, S, or a TOML file with a graph, or a dataset folder"),
-        ("gru R --preset fast", "unknown --preset 'fast': choose from released, paper, quick"),
+        ("gru R --preset fast", "--preset fast: choose from released, paper, quick"),
         ("gru R --splits iid,odd", "unknown split 'odd': choose from train, iid, ood, singles, pairs, any"),
         ("gru R --batch 201", "--batch 201 is larger than the data: there are 200 training examples"),
         ("gru R --batch 0", "--batch 0: must be a whole number, 1 or more"),
@@ -47,14 +47,19 @@ ZOO = "lstm, transformer, ndr, lstm_uni, gru, rnn, transformer_untied"
         ("gru R --lr 0", "--lr 0.0: must be above 0 and at most 1"),
         ("gru R --lr nan", "--lr nan: must be above 0 and at most 1"),
         ("gru R --eval-every -1", "--eval-every -1: must be a whole number, 0 or more"),
-        ("gru R --precision half", "--precision 'half': choose from auto, float32, bf16"),
+        ("gru R --precision half", "--precision half: choose from auto, float32, bf16"),
         ("gru R --seeds 0", "--seeds 0: at least one seed is needed; write 25 (that is 0 … 24), 3,7,9, 25-49 or 7-7"),
-        ("gru R --device tpu", "unknown --device 'tpu': choose from auto, cpu, cuda"),
+        ("gru R --device tpu", "--device tpu: choose from auto, cpu, cuda"),
         ("gru R --track mlflow", "--track mlflow: choose from tensorboard, wandb"),
         ("gru R --size width", "--size width: write it as NAME=VALUE"),
         ("gru R --set rate=1", "unknown setting 'rate': choose from steps, batch, lr"),
         ("gru R --set clip=-1", "clip -1: must be 0 (none) to a million"),
-        ("gru R --size depth=3", "model 'gru': the factory raised TypeError: "),
+        ("gru R --size depth=3", "--size depth=3: gru has no depth; choose from embedding, width, dropout"),
+        ("ndr R --size width=-3", "--size width=-3: use a whole number from 1 to 65536"),
+        ("ndr R --size heads=0", "--size heads=0: use a whole number from 1 to 65536"),
+        ("ndr R --size width=abc", "--size width=abc: use a whole number from 1 to 65536"),
+        ("ndr R --size dropout=1", "--size dropout=1: use a number from 0 to below 1"),
+        ("ndr R --size heads=3", "--size heads=3: must divide the width, 64; use 2 or 4"),
         ("gru R --symbols 1", "--symbols 1: use 2 to 1000"),
         ("nowhere:model R", "model 'nowhere:model': cannot import nowhere: ModuleNotFoundError: "),
         ("json:model R", "model 'json:model': json has no 'model'"),
@@ -86,7 +91,7 @@ def test_train_names_what_is_wrong_and_what_would_be_right(refused: Refused, arg
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_gpu_that_is_not_there_is_named(refused: Refused) -> None:
-    line = "--device 'cuda': PyTorch finds no CUDA GPU on this machine; use cpu"
+    line = "--device cuda: PyTorch finds no CUDA GPU on this machine; use cpu"
     assert refused("train", "gru", "R", *DATA, *QUICK, "--device", "cuda") == line
 
 
@@ -185,6 +190,7 @@ def test_a_full_disk_keeps_what_was_saved(
         ("data --data data", "no run in data: there is no config.json in it"),
         ("run --data nowhere", "nowhere is no dataset folder: it has no readable task.json"),
         ("run --data data --splits odd", "unknown split 'odd': choose from train, iid, ood, singles, pairs, any"),
+        ("run --data data --device tpu", "--device tpu: choose from auto, cpu, cuda"),
         ("run --data larger", "larger has 21 tokens, the run in run was trained with 13: they do not fit"),
         ("run --data eight", "eight has 8 symbols, the run in run was trained with 4: they do not fit"),
         ("run --data mirrored", "mirrored is written left-to-right, the run in run was trained right-to-left"),
@@ -218,5 +224,9 @@ def test_a_finished_run_of_which_small_files_were_kept_is_told_from_an_unfinishe
     assert refused("evaluate", "run", "--data", "data") == "the run in run has no checkpoint yet: resume it first"
 
 
+def test_analyze_knows_its_devices(refused: Refused, run: tuple[str, ...]) -> None:
+    assert refused("analyze", "run", "--device", "tpu") == "--device tpu: choose from auto, cpu, cuda"
+
+
 def test_models_knows_its_presets(refused: Refused) -> None:
-    assert refused("models", "--preset", "fast") == "unknown preset 'fast': choose from released, paper, quick"
+    assert refused("models", "--preset", "fast") == "--preset fast: choose from released, paper, quick"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ctlpp.cli.options import naming
 from ctlpp.cli.seeds import count, seeds_of_run
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def analyze(
     from ctlpp.figures.whole_run import analyze_run
     from ctlpp.training.folder import read_config
 
-    with ExitStack() as bars:
+    with naming("device"), ExitStack() as bars:
 
         def computing(total: int) -> Callable[[int], None]:
             return bars.enter_context(progress(f"Analysing {count(total)}", STAGES * total))

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ctlpp.cli.options import naming
 from ctlpp.cli.seeds import count
 
 
@@ -27,7 +28,8 @@ def evaluate(
     from ctlpp.storage.reading import load
     from ctlpp.training.run import load_run
 
-    trained, dataset = load_run(run, device=device), load(data)
+    with naming("device"):
+        trained, dataset = load_run(run, device=device), load(data)
     check_fit(trained.config, dataset.task, run, data)
     names = splits.split(",") if splits else [name for name in dataset.splits if name != "train"]
     scores = trained.evaluate({name: dataset.tensors(name) for name in names})

@@ -46,9 +46,7 @@ def generate(
     from ctlpp.storage.writing import check_target, save
 
     check_target(out, force=force)
-    try:
+    with o.naming(*settings):
         dataset = draw(variant, **settings)
-    except ValueError as error:
-        raise o.named_as_options(error, settings) from error
     save(dataset, out, format=format, force=force)
     print_splits(dataset, out)

@@ -6,10 +6,11 @@ Exit codes: 0 done, 1 a failure of ours or of the machine, 2 the user's mistake,
 from __future__ import annotations
 
 import os
+import re
 import sys
 import traceback
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import typer
 
@@ -70,8 +71,19 @@ def main() -> None:
             raise
         if not error.format_message():  # no arguments at all: it has printed the help
             sys.exit(0)
-        where = getattr(getattr(error, "ctx", None), "command_path", "ctlpp")
-        fail(f"{error.format_message().rstrip('.')}; see {where} --help")
+        fail(about_arguments(error))
+
+
+def about_arguments(error: Any) -> str:
+    """What typer complains about, in our words where it is a choice, and else with the way to the help."""
+    said = error.format_message().rstrip(".")
+    pattern = r"""Invalid value for '(--[a-z-]+)': .*?(['"])(.*)\2 is not one of '(.*)'"""
+    if choice := re.fullmatch(pattern, said, flags=re.DOTALL):
+        option, _, value, choices = choice.groups()
+        listed = ", ".join(choices.split("', '"))
+        return f"{option} {value}: choose from {listed}"
+    where = getattr(getattr(error, "ctx", None), "command_path", "ctlpp")
+    return f"{said}; see {where} --help"
 
 
 def raised_by_us(error: BaseException) -> bool:

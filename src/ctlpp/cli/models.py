@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from ctlpp.cli.options import naming
+
 
 def models(
     preset: Annotated[str, typer.Option(help="Count parameters with these sizes: released, paper or quick.")] = (
@@ -25,8 +27,9 @@ def models(
 
     rows = table("", "model", "parameters", "what it is")
     rows.columns[-1].justify = "left"
-    for spec in MODELS.values():
-        model = build(spec.name, vocab_size=functions + symbols + 1, n_classes=symbols, preset=preset)
-        rows.add_row(spec.name, f"{parameters(model):,}", spec.about)
+    with naming("preset"):
+        for spec in MODELS.values():
+            model = build(spec.name, vocab_size=functions + symbols + 1, n_classes=symbols, preset=preset)
+            rows.add_row(spec.name, f"{parameters(model):,}", spec.about)
     title = f"Preset {preset}, {functions} functions, {symbols} symbols"
     print_table(title, rows, "A model of your own: package.module:factory, see docs/training.md")

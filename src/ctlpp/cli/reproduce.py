@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from ctlpp.cli.options import named_as_options
+from ctlpp.cli.options import naming
 
 if TYPE_CHECKING:
     from ctlpp.reproduce.executing import Orders, Outcome, Start
@@ -72,7 +72,6 @@ def reproduce(
 
     Kill it whenever you like: the same command goes on. What is finished is not trained again.
     """
-    from ctlpp.cli.main import raised_by_us
     from ctlpp.cli.seeds import parse_seeds
     from ctlpp.report.collecting import candidates
     from ctlpp.reproduce.executing import Orders
@@ -80,7 +79,7 @@ def reproduce(
     from ctlpp.reproduce.results.cells import RUNS
 
     numbers = None if seeds is None else parse_seeds(seeds)
-    try:
+    with naming("device", "seeds_a_piece", "keep_weights", "minutes"):
         cells = make_plan(what, scale, seeds=numbers, only=only or (), protocol=protocol, preset=preset)
         orders = Orders(
             device=device,
@@ -97,10 +96,6 @@ def reproduce(
             raise ValueError(f"no runs in {out}: name the --out of an earlier ctlpp reproduce, or leave out --no-train")
         else:
             work_off([] if no_train else cells, out, orders, page)
-    except ValueError as error:
-        if not raised_by_us(error):
-            raise
-        raise named_as_options(error, ("device", "seeds_a_piece", "keep_weights", "minutes")) from error
 
 
 def work_off(cells: Sequence[Planned], out: Path, orders: Orders, page: Path | None) -> None:

@@ -87,19 +87,18 @@ def train(
     from ctlpp.training.run import train as fit
 
     observers: list[object] = list(trackers(track or (), out))
-    try:
+    with o.naming(*DATA, *RECIPE, "preset", "device", "size"):
         find_model(model, preset, sizes)
         find_device(device)
         data = find_data(variant, {name: given[name] for name in DATA}, o.chosen(context, DATA))
         recipe = recipe_for(model, preset, data.task.variant, **settings)
-        with Watch(f"{model} on {data.task.variant}, seeds {name_seeds(numbers)}") as watch:
-            run = fit(model, data, seeds=numbers, recipe=recipe, preset=preset, options=sizes, device=device, out=out,
-                      resume=resume, splits=splits.split(",") if splits else None, observers=[watch, *observers],
-                      about={"data": variant})  # fmt: skip
-    except Interrupted as stop:
-        raise KeyboardInterrupt(how_to_resume(stop)) from stop
-    except ValueError as error:
-        raise o.named_as_options(error, (*DATA, *RECIPE, "preset", "device")) from error
+        try:
+            with Watch(f"{model} on {data.task.variant}, seeds {name_seeds(numbers)}") as watch:
+                run = fit(model, data, seeds=numbers, recipe=recipe, preset=preset, options=sizes, device=device,
+                          out=out, resume=resume, splits=splits.split(",") if splits else None,
+                          observers=[watch, *observers], about={"data": variant})  # fmt: skip
+        except Interrupted as stop:
+            raise KeyboardInterrupt(how_to_resume(stop)) from stop
     print_run(run, out)
 
 

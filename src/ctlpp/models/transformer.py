@@ -22,8 +22,8 @@ def sinusoids(positions: Tensor, width: int) -> Tensor:
     """sin and cos of each position at `width / 2` wavelengths from 2π to 10,000 · 2π. (N,) -> (N, D)"""
     even = torch.arange(0, width, 2, device=positions.device, dtype=positions.dtype)
     rates = 10_000 ** (-even / width)
-    angles = positions[:, None] * rates  # (N, D / 2)
-    return torch.cat([angles.sin(), angles.cos()], dim=-1)
+    angles = positions[:, None] * rates  # (N, D / 2), of an odd width rounded up
+    return torch.cat([angles.sin(), angles.cos()], dim=-1)[:, :width]
 
 
 class RelativeAttention(nn.Module):

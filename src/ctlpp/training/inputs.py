@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from ctlpp.models.own import Factory, load
+from ctlpp.models.sizes import check_sizes
 from ctlpp.models.zoo import MODELS, PRESETS
 from ctlpp.storage.task_file import to_json
 from ctlpp.training.batches import Split
@@ -24,6 +25,7 @@ def find_model(model: str | Factory, preset: str, options: Mapping[str, Any]) ->
             raise ValueError(f"unknown model {model!r}: choose from {', '.join(MODELS)}, or package.module:factory")
         sizes = {**MODELS[model].sizes[preset], **options}
         maker: Any = MODELS[model].factory
+        check_sizes(model, maker, options, sizes)
         return model, lambda vocab_size, n_classes: maker(vocab_size, n_classes, **sizes), sizes
     if isinstance(model, str):
         own: Any = load(model)
