@@ -34,10 +34,10 @@ def test_a_plan_says_what_is_there_what_is_not_and_what_it_costs(command: Comman
     done = command("reproduce", "table1", "--only", "lstm/R", "--plan", *SMALL)
     assert (done.code, done.err) == (0, "")
     assert [line.split() for line in done.out.splitlines() if "lstm-R" in line] == [
-        ["lstm-R-released-quick", "2", "0", "2", "6", "0:00:03"],
-        ["lstm-R-paper-quick", "2", "0", "2", "6", "0:00:03"],
+        ["lstm-R-released-quick", "2", "0", "2", "6", "3", "s"],
+        ["lstm-R-paper-quick", "2", "0", "2", "6", "3", "s"],
     ]
-    assert done.out.rstrip().endswith("4 seeds to train: about 0:00:06 on two CPU cores.")
+    assert done.out.rstrip().endswith("4 seeds to train: about 6 s on two CPU cores.")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -77,6 +77,9 @@ def test_today_some_seeds_and_tomorrow_the_others(command: Command) -> None:
     pieces = sorted(path.name for path in Path("out/runs/lstm-R-released-quick").iterdir())
     assert pieces == ["0-1", "2-3", "4-4"]
     assert Path("out/runs/lstm-R-released-quick/0-1/result.json").stat().st_mtime_ns == before
+    assert ["lstm-R-released-quick", "5", "5", "0", "6", "–"] in [
+        line.split() for line in command(*asked, "--seeds", "5", "--plan").out.splitlines()
+    ]
     listed = command(*asked, "--seeds", "6", "--plan").out
     assert ["lstm-R-released-quick", "6", "5", "1"] in [line.split()[:4] for line in listed.splitlines()]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.reproduce.small import cell
 
-from ctlpp.reproduce.cost import DEVICES, remaining, seconds
+from ctlpp.reproduce.cost import DEVICES, remaining, roughly, seconds
 from ctlpp.reproduce.pieces import Piece, Standing, stand
 from ctlpp.reproduce.plan import plan
 
@@ -62,6 +62,34 @@ def test_what_is_saved_need_not_be_paid_again(tmp_path: Path) -> None:
     around = seconds(one, 4, "cpu", steps=0)
     assert remaining(half, "cpu") - around == pytest.approx((remaining(fresh, "cpu") - around) / 2)
     assert remaining(Standing(one, (Piece(tmp_path, one.seeds, True),), ()), "cpu") == 0
+
+
+@pytest.mark.parametrize(
+    ("duration", "said"),
+    [
+        (0.4, "0 s"),
+        (59.7, "1 min"),
+        (3_594, "59 min 50 s"),
+        (3_596, "1 h"),
+        (8_003, "2 h 10 min"),
+        (86_200, "1 day"),
+        (280_003, "3.2 days"),
+        (40 * 86_400, "40 days"),
+        (745 * 86_400, "2 years"),
+    ],
+)
+def test_an_estimate_is_told_no_finer_than_it_is(duration: float, said: str) -> None:
+    assert roughly(duration) == said
+
+
+def test_a_longer_time_is_never_told_as_a_shorter_one() -> None:
+    units = {"s": 1, "min": 60, "h": 3_600, "day": 86_400, "days": 86_400, "year": 31_557_600, "years": 31_557_600}
+    told = []
+    for duration in (1.01**n for n in range(1, 2_200)):
+        words = roughly(duration).split()
+        told.append(sum(float(number) * units[unit] for number, unit in zip(words[::2], words[1::2], strict=True)))
+        assert told[-1] == pytest.approx(duration, rel=0.1, abs=0.5)
+    assert told == sorted(told)
 
 
 def test_the_miniature_takes_minutes_on_a_cpu(tmp_path: Path) -> None:

@@ -176,8 +176,7 @@ class Terminal:
 def print_plan(cells: Sequence[Planned], out: Path, orders: Orders) -> None:
     """What there is, what is to do and what it costs."""
     from ctlpp.cli.tables import print_table, table
-    from ctlpp.cli.watching import clock
-    from ctlpp.reproduce.cost import DEVICES, START, remaining
+    from ctlpp.reproduce.cost import DEVICES, START, remaining, roughly
     from ctlpp.reproduce.pieces import stand
 
     kind = _kind(orders.device)
@@ -186,9 +185,8 @@ def print_plan(cells: Sequence[Planned], out: Path, orders: Orders) -> None:
     costs = [remaining(standing, kind) for standing in standings]
     for standing, cost in zip(standings, costs, strict=True):
         cell, done = standing.cell, len(standing.finished)
-        rows.add_row(
-            cell.name, f"{len(cell.seeds)}", f"{done}", f"{len(cell.seeds) - done}", f"{cell.steps:,}", clock(cost)
-        )
+        takes = roughly(cost) if cost else "–"
+        rows.add_row(cell.name, f"{len(cell.seeds)}", f"{done}", f"{len(cell.seeds) - done}", f"{cell.steps:,}", takes)
     begun = [piece for standing in standings for piece in standing.to_do if piece.step]
     notes = [f"{piece.folder} goes on at step {piece.step:,}." for piece in begun]
     failed = [piece for standing in standings for piece in standing.to_do if piece.failure]
@@ -198,7 +196,7 @@ def print_plan(cells: Sequence[Planned], out: Path, orders: Orders) -> None:
     print_table(
         rows,
         *notes,
-        f"{left:,} {'seed' if left == 1 else 'seeds'} to train: about {clock(whole)} on {DEVICES[kind]}.",
+        f"{left:,} {'seed' if left == 1 else 'seeds'} to train: about {roughly(whole)} on {DEVICES[kind]}.",
     )
 
 
