@@ -114,9 +114,19 @@ def test_every_run_is_shown_as_what_it_is(opened: Open, report: Path) -> None:
     assert text["broken"][0].startswith("damaged\nconfig.json cannot be read")
     assert text["own"] == ("finished", "my.models:tiny\nnot in the zoo")
     assert text["ndr-R"] == ("finished", "NDR")
-    assert "not comparable: 8 functions, 4 symbols, 100 training examples, preset quick" in shown.page.inner_text(
-        "#results"
-    )
+
+
+def test_what_sets_runs_apart_from_the_published_ones_is_said_once_and_rows_refer_to_it(
+    opened: Open, report: Path
+) -> None:
+    shown = opened(report)
+    text = shown.page.inner_text("#results")
+    changed, unpublished = "8 functions, 4 symbols, 100 training examples, preset quick", "no numbers are published"
+    assert text.count(changed) == text.count(unpublished) == text.lower().count("not comparable") == 1
+    note = shown.page.inner_text("#not-comparable")
+    assert note.startswith(f"Not comparable with the published numbers: a {changed}; b {unpublished}")
+    rows = shown.page.locator("#results .cards tbody th").all_inner_texts()
+    assert {row.splitlines()[0] for row in rows} >= {"NDR on R a", "my.models:tiny on R b", "NDR on S b"}
 
 
 def test_the_setting_names_repeated_sequences_and_another_function_table(opened: Open, tmp_path: Path) -> None:

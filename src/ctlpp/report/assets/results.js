@@ -13,14 +13,19 @@ function showResults() {
         "The protocol decides whether training has single applications (paper: yes; released: no); the published numbers come from the released code, which has none."));
   }
   if (others.length) {
-    body.push(el("h3", {}, fitting.length ? "Other settings" : "By setting"),
-      el("p", { class: "small quiet" }, "Scaled-down or changed runs: their numbers must not be compared with the published ones. The setting says what differs."),
-      resultTable(others, false));
+    body.push(el("h3", {}, fitting.length ? "Other settings" : "By setting"), resultTable(others, false),
+      el("p", { class: "small quiet break", id: "not-comparable" }, "Not comparable with the published numbers: ",
+        differences.map((reasons, at) => [at > 0 && "; ", el("sup", {}, letter(at)), ` ${reasons}`]), "."));
   }
   if (data.results.length) body.push(legend(fitting.length > 0), el("div", { id: "lengths" }));
   show("results-body", body);
   if (data.results.length) showLengths();
 }
+
+// What sets runs apart from the published ones, each once; rows refer to it by its letter.
+const reasonsOf = (entry) => entry.reasons.join(", ");
+const differences = [...new Set(data.results.filter((entry) => !entry.published).map(reasonsOf))];
+const letter = (at) => (at < 26 ? "" : letter(Math.floor(at / 26) - 1)) + String.fromCharCode(97 + (at % 26));
 
 const RESULT_HEADS = ["Model and variant", "Setting", "Seeds", "OOD", "0 – OOD – 1", "95 % of mean", "Solved", "Published OOD", "Difference, OOD"];
 
@@ -47,8 +52,9 @@ function resultRow(entry, published) {
   const cell = (...content) => el("td", { class: "number" }, ...content);
   const sub = (text) => text && el("span", { class: "sub" }, text);
   const row = [
-    el("th", { scope: "row", role: "rowheader", class: run.own ? "break" : "nowrap" }, `${titleOf(run.model)} on ${run.variant || "own data"}`, run.own && sub("not in the zoo")),
-    el("td", { class: published ? "" : "setting" }, [`protocol ${run.protocol || "unknown"}`, `preset ${run.preset || "unknown"}`, ...run.draw].join(", "), sub(entry.note), entry.reasons.length > 0 && sub(`not comparable: ${entry.reasons.join(", ")}`), el("span", { class: "sub break" }, runsBehind(entry))),
+    el("th", { scope: "row", role: "rowheader", class: run.own ? "break" : "nowrap" }, `${titleOf(run.model)} on ${run.variant || "own data"}`,
+      !published && el("sup", { title: `not comparable: ${reasonsOf(entry)}` }, ` ${letter(differences.indexOf(reasonsOf(entry)))}`), run.own && sub("not in the zoo")),
+    el("td", { class: published ? "" : "setting" }, [`protocol ${run.protocol || "unknown"}`, `preset ${run.preset || "unknown"}`, ...run.draw].join(", "), sub(entry.note), el("span", { class: "sub break" }, runsBehind(entry))),
     cell(thousands(ood.seeds), sub(ood.diverged ? `+ ${ood.diverged} diverged` : "")),
     cell(el("b", {}, spread(ood.mean, ood.std)), sub(`IID ${spread(iid.mean, iid.std)}`)),
     el("td", {}, forest(entry.values.ood, ood, published ? entry.published.ood : null)),
