@@ -1,16 +1,21 @@
-"""Hand-made networks whose inner codes are known exactly."""
+"""Hand-made networks whose inner codes are known exactly, and a run that was really trained."""
+
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
-from ctlpp.benchmark.dataset import generate
+from ctlpp.benchmark.dataset import Dataset, generate
 from ctlpp.benchmark.task import Task
 from ctlpp.models.activations import record
 from ctlpp.training.crowd import Crowd, gather
+from ctlpp.training.recipe import Recipe
+from ctlpp.training.run import train
 
 SYMBOLS, FUNCTIONS = 4, 8
+RECIPE = Recipe(steps=30, batch=32, lr=0.01, warmup=5, eval_every=10, checkpoint_every=10)
 
 
 class Coded(nn.Module):
@@ -80,3 +85,15 @@ def two_codes(task: Task) -> Crowd:
     group = [0 if name in task.groups["a"] else 1 for name in task.functions]
     reads = [[code] for code in group]
     return gather(lambda v, c: Coded(task, group, reads, noise=0.01), task.vocabulary.size, SYMBOLS, [0, 1])
+
+
+@pytest.fixture(scope="session")
+def dataset() -> Dataset:
+    return generate("R", symbols=3, functions=6, max_length=3, train=60, iid=9, ood=9)
+
+
+@pytest.fixture(scope="session")
+def trained(dataset: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs") / "ndr-R"
+    train("ndr", dataset, seeds=[0, 2, 3, 7], preset="quick", recipe=RECIPE, out=folder, device="cpu")
+    return folder

@@ -8,46 +8,13 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from tests.reproduce.making import make_piece, scatter
+from tests.reproduce.making import make_piece
 
 from ctlpp.reproduce.results.drawings import FORMATS, NAMES
 from ctlpp.reproduce.results.writing import Written, replace_file, write_page, write_results
 
 NAME = "ndr-R-released"
 FILES = ("results.md", "results.parquet")
-
-
-@pytest.fixture(scope="module")
-def full(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with something of every experiment, written."""
-    out = tmp_path_factory.mktemp("full") / "results"
-    make_piece(out, NAME, scatter(0.8, 0.2, 13), analysed=True)
-    make_piece(out, NAME, scatter(0.8, 0.2, 12, 1), first=13)
-    make_piece(out, "ndr-A-released", scatter(0.3, 0.2, 5), analysed=True)
-    make_piece(out, "lstm-A-paper", scatter(0.8, 0.02, 25))
-    make_piece(out, "lstm-A-released", scatter(0.95, 0.03, 25))
-    make_piece(out, "transformer-R-released", scatter(0.7, 0.2, 30), iid=[0.2] * 3 + [1.0] * 27)
-    for variant in ("A", "R"):
-        make_piece(out, f"ndr-{variant}-released-repeats", scatter(0.75, 0.2, 25, 3))
-    for table in (1, 2):
-        make_piece(out, f"ndr-R-released-seed{table}", scatter(0.8 - 0.3 * table, 0.05, 5, table))
-    for name, mean in (
-        ("ndr-S-released-o16-s6", 0.999),
-        ("lstm-S-released-o16-s6", 0.2),
-        ("ndr-S-released-o4-s2", 0.1),
-    ):
-        make_piece(out, name, scatter(mean, 0.001, 5))
-    write_results(out)
-    write_page(out, out.parent / "docs" / "reproduction.md")
-    return out
-
-
-def page_of(out: Path) -> str:
-    return (out.parent / "docs" / "reproduction.md").read_text()
-
-
-def chapter(text: str, title: str) -> str:
-    return text.split(f"\n## {title}\n")[1].split("\n## ")[0]
 
 
 def test_every_figure_is_drawn_that_something_was_run_for(full: Path) -> None:
@@ -76,98 +43,6 @@ def test_the_parquet_file_has_a_row_for_each_cell_selection_and_split(full: Path
     assert [entry["length"] for entry in one["by_length"]] == [2, 3, 4, 5, 6]
 
 
-def test_every_link_and_image_of_the_page_leads_somewhere(full: Path) -> None:
-    targets = re.findall(r"\]\(([^)#]+)\)", page_of(full))
-    own = [target for target in targets if "/tests/" not in target]
-    assert len(own) > 10
-    for target in own:
-        assert (full.parent / "docs" / target).exists(), target
-
-
-def test_the_page_says_what_differs_and_asks_for_reasons(full: Path) -> None:
-    text = chapter(page_of(full), "What differs, and why we think so")
-    assert "**Bi-LSTM on A, paper: lower.** 0.80 ± 0.02 from 25 seeds, published 0.95 ± 0.03" in text
-    assert "*The protocol?* It matters: with `released` it is" in text
-    assert "IID accuracy is 1.00 ± 0.00, as published" in text
-
-
-def test_the_page_says_what_repeated_sequences_do(full: Path) -> None:
-    text = chapter(page_of(full), "Repeated function sequences")
-    assert re.search(
-        r"\*\*NDR on R, released\.\*\* They make no difference that so many seeds can show: .\d\.\d\d \(", text
-    )
-
-
-def test_the_page_tells_variance_between_and_within_tables(full: Path) -> None:
-    text = chapter(page_of(full), "How much the function table matters")
-    assert "| NDR on R, released | 3 | 5 |" in text
-    assert "The table matters (p = 0.0" in text
-
-
-def test_the_page_holds_the_grid_of_s_against_what_the_paper_says(full: Path) -> None:
-    text = chapter(page_of(full), "Variant S")
-    assert "1.00 with 16 and 6, in 2 of 20 cells so far | undecided" in text
-    assert "| Bi-LSTM below the NDR with 16 shared functions | −0.80 (−0.80 to −0.80) | as published |" in text
-    assert "Transformer above" not in text  # has not run
-
-
-def test_the_page_tells_who_was_left_out(full: Path) -> None:
-    text = chapter(page_of(full), "Which seeds count")
-    assert "| Transformer on R, released | 0 | 3 | 2 |" in text
-
-
-def test_the_page_names_the_seeds_of_the_similarity_figures(full: Path) -> None:
-    text = chapter(page_of(full), "Inside the NDR")
-    assert text.count("NDR on R, released, seed ") == 2
-    assert text.count("NDR on A, released, seed ") == 1
-    assert "![Similarity matrices of 3 seeds](" in text
-
-
-def test_what_is_missing_is_said_with_its_cost(full: Path) -> None:
-    text = chapter(page_of(full), "What has not been run yet")
-    assert "of 940 planned seeds have run; the rest takes about" in text
-    assert re.search(r"\| A and R \| Transformer \| paper \| 0 of 2 \| 0 of 100 \| [\d.]+ h \|", text)
-    assert "5 of 25" not in page_of(full).split("## In short")[0]
-    assert "20 of 25 seeds to come" in page_of(full)  # of NDR on A
-    assert (
-        "| `transformer-R-released` | table1, repeats | 300,000 | 50 | 30 | 30 – 49 |"
-        in (full / "results.md").read_text()
-    )
-
-
-def test_every_published_number_stands_above_ours_on_each_kind_of_data(full: Path) -> None:
-    text = chapter(page_of(full), "In short")
-    lines = text.splitlines()
-    at = next(number for number, line in enumerate(lines) if line.startswith("| **NDR on R** | published |"))
-    assert lines[at].endswith("| 1.00 ± 0.01 | 0.75 ± 0.27 | 8 of 25 |  |")
-    assert [line.split(" | ")[1] for line in lines[at + 1 : at + 4]] == [
-        "`released` with repeats",
-        "`released`",
-        "`paper`",
-    ]
-    assert lines[at + 3].endswith("| not run |  |  |  |")
-    assert "|  | all three | not run |  |  |  |" in lines  # of the Transformer on A
-    assert max(line.count(" | ") for line in lines) == 5  # it fits on a page
-
-
-def test_the_verdicts_are_counted_for_each_kind_of_data(full: Path) -> None:
-    points = [line for line in chapter(page_of(full), "In short").splitlines() if line.startswith("- **")]
-    assert [point.split("**")[1] for point in points] == ["`released` with repeats", "`released`", "`paper`"]
-    assert "of 6 published OOD accuracies 1 reproduced (NDR on R), 1 higher (NDR on A) and 4 not run (" in points[0]
-    assert "1 lower (Bi-LSTM on A) and 5 not run (" in points[2]
-
-
-def test_names_that_a_newcomer_may_misread_are_explained(full: Path) -> None:
-    top = page_of(full).split("## In short")[0]
-    assert "`paper` and `released` name protocols of the data; hyper-parameters are those of the released code" in top
-    assert "*Published mean inside*: " in (full / "results.md").read_text().split("\n## ")[0]
-
-
-def test_repeats_have_their_rows_in_the_tables_of_a_and_r(full: Path) -> None:
-    text = chapter((full / "results.md").read_text(), "Models on A and R: OOD accuracy")
-    assert re.search(r"\| NDR on R, released, repeated sequences \| 25 \| .* \| 0\.75 ± 0\.27 \| yes \|", text)
-
-
 def test_nothing_at_all_gives_tables_and_a_page_too(tmp_path: Path) -> None:
     written = write_results(tmp_path / "results")
     write_page(tmp_path / "results", tmp_path / "page.md")
@@ -190,21 +65,6 @@ def test_nothing_at_all_gives_tables_and_a_page_too(tmp_path: Path) -> None:
 )
 def test_what_was_asked_for_is_told_before_the_whole_plan(done: int, asked: int, line: str) -> None:
     assert Written(1, 4, 52, (), ("a note",)).beside(done, asked) == f"{line}\na note"
-
-
-def test_runs_of_the_miniature_are_compared_with_nothing(tmp_path: Path) -> None:
-    folder = make_piece(tmp_path, NAME, [0.5, 0.9], preset="quick")
-    folder.parent.rename(tmp_path / "runs" / "ndr-R-released-quick")
-    write_results(tmp_path)
-    write_page(tmp_path, tmp_path / "page.md")
-    text = (tmp_path / "page.md").read_text()
-    assert "Not compared: preset quick." in text
-    assert "No run is of the paper's size and settings" in text
-    assert "two CPU cores" in text
-    assert "hyper-parameters are those of the preset `quick` in both." in text
-    assert "Published mean inside" not in (tmp_path / "results.md").read_text()
-    for page in ("page.md", "results.md"):
-        assert (tmp_path / page).read_text().splitlines()[2].startswith("> **This is a miniature**: ")
 
 
 UNUSABLE: dict[str, Callable[[Path], object]] = {
@@ -233,15 +93,6 @@ def test_runs_that_cannot_be_used_are_named_and_the_others_count(tmp_path: Path)
 def test_a_damaged_analysis_costs_its_figure_only(tmp_path: Path, name: str) -> None:
     (make_piece(tmp_path, NAME, [0.5, 0.9], analysed=True) / "analysis" / name).write_bytes(b"?")
     assert not [figure for figure in write_results(tmp_path).figures if figure.startswith("similarity")]
-
-
-def test_one_seed_alone_stands_for_one_figure_and_is_not_called_what_it_is_not(tmp_path: Path) -> None:
-    make_piece(tmp_path, NAME, [0.4], analysed=True)
-    figures = write_results(tmp_path).figures
-    write_page(tmp_path, tmp_path / "page.md")
-    assert "similarity-success-R.png" in figures
-    assert "similarity-failure-R.png" not in figures
-    assert "No seed on R is above 0.95: shown is the best." in (tmp_path / "page.md").read_text()
 
 
 def test_a_damaged_history_costs_its_curves_only(tmp_path: Path) -> None:
@@ -282,22 +133,3 @@ def test_a_file_that_would_be_the_same_is_not_touched(tmp_path: Path, monkeypatc
     write_results(tmp_path)
     monkeypatch.setattr(Path, "write_bytes", lambda *_: pytest.fail("written again"))
     write_results(tmp_path)
-
-
-def test_a_cell_in_which_no_seed_converged_has_rows_figures_and_a_line_on_the_page(tmp_path: Path) -> None:
-    make_piece(tmp_path, "transformer-R-released", [0.1, 0.2], iid=0.2)
-    assert "table1.png" in write_results(tmp_path).figures
-    write_page(tmp_path, tmp_path / "page.md")
-    text = (tmp_path / "page.md").read_text()
-    assert "| Transformer on R, released | 0 | 2 | 0 | 0.15 ± 0.07 (2 seeds) |" in text
-    assert "| – | undecided, no seed counts; 48 of 50 seeds to come |" in text
-
-
-def test_a_single_seed_has_a_mean_and_nothing_that_needs_two(tmp_path: Path) -> None:
-    make_piece(tmp_path, NAME, [0.5])
-    make_piece(tmp_path, "ndr-R-released-seed1", [0.7])
-    write_results(tmp_path)
-    write_page(tmp_path, tmp_path / "page.md")
-    text = (tmp_path / "page.md").read_text()
-    assert "| 0.50 | 0 of 1 | undecided with 1 seed; 24 of 25 seeds to come |" in text
-    assert "Too few seeds on these tables so far." in text
