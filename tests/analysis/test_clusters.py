@@ -52,6 +52,16 @@ def test_clusters_of_unequal_size_are_found() -> None:
     assert sorted(np.bincount(found.labels)) == [4, 16]
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_a_tight_and_a_loose_cluster_are_two(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    tight, loose = random.normal(size=(2, 1, WIDTH)) + np.array([0.4, 0.8])[:, None, None] * random.normal(
+        size=(2, POINTS // 2, WIDTH)
+    )  # cosines of about 0.85 within the one, 0.6 within the other, 0 between them: a trained NDR has such symbols
+    found = cluster(distances(np.concatenate([tight, loose])), unit=1.0)
+    assert found.labels.tolist() == [0] * len(tight) + [1] * len(loose)
+
+
 def test_an_outlier_does_not_make_a_cluster() -> None:
     points, _ = vectors(1, 0.2, seed=4)
     points[5] *= -1
