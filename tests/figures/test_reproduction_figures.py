@@ -11,9 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
+from ctlpp.analysis.correlation import Correlation
 from ctlpp.analysis.history import History
 from ctlpp.figures.crowds import draw_by_length, draw_learning, mean_over
 from ctlpp.figures.function_tables import draw_tables
+from ctlpp.figures.predictors import draw_rankings
 from ctlpp.figures.repeats import Pair, draw_repeats
 from ctlpp.figures.seeds import Dots, swarm
 from ctlpp.figures.style import FORMATS, save, style
@@ -42,6 +44,7 @@ def pair(model: str) -> Pair:
     return Pair(model, "R", dict.fromkeys(("distinct", "repeated"), DOTS), {"distinct": history()}, (0.75, 0.27))
 
 
+CORRELATION = Correlation(25, 0.8, 0.5, 0.9, 0.7, 0.4, 0.9)
 DRAWINGS = {
     "table1": lambda: draw_table1([entry("ndr", "A"), entry("ndr", "R", "paper"), entry("lstm", "R")]),
     "one cell": lambda: draw_table1([entry("transformer", "R")]),
@@ -49,6 +52,7 @@ DRAWINGS = {
     "lengths": lambda: draw_by_length({("ndr", "R"): history(), ("lstm", "A"): history(1)}),
     "repeats": lambda: draw_repeats([pair("ndr"), pair("lstm")]),
     "one repeat": lambda: draw_repeats([pair("ndr")]),
+    "predictors": lambda: draw_rankings({"NDR on A": {"codes": CORRELATION}, "NDR on R": {"cka": CORRELATION}}),
     "tables": lambda: draw_tables({"NDR on R": [(0, DOTS), (3, DOTS)]}),
 }
 

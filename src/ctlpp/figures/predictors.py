@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ctlpp.analysis.correlation import Correlation
@@ -48,12 +49,44 @@ def _text(found: Correlation) -> str:
 def draw_ranking(study: Study) -> Figure:
     """Correlation of each measure with OOD accuracy with its interval, the strongest on top."""
     found = {name: c for name, c in study.correlations().items() if name in PREDICTORS and np.isfinite(c.pearson)}
-    order = sorted(found, key=lambda name: abs(found[name].pearson))
-    height = 1.9 + 0.42 * max(1, len(order))
+    height = _height(found)
     figure = new_figure(SINGLE, height)
     axes = figure.add_axes((0.37, 1.05 / height, 0.58, 1 - 1.9 / height))
+    _rank(axes, found, _ranked(found))
+    figure.legend(*axes.get_legend_handles_labels(), loc="upper center", ncols=2, bbox_to_anchor=(0.5, 1.0))
+    return figure
+
+
+def draw_rankings(panels: dict[str, dict[str, Correlation]]) -> Figure:
+    """The same for several crowds side by side, by title; all in the order of the first."""
+    known = {name: one for found in reversed(panels.values()) for name, one in found.items()}  # the first counts
+    order, height = _ranked(known), _height(known) + 0.5
+    figure = new_figure(DOUBLE, height)
+    left, width = 0.175, 0.81 / len(panels)
+    for i, (title, found) in enumerate(panels.items()):
+        axes = figure.add_axes((left + i * width, 1.05 / height, width - 0.02, 1 - 2.4 / height))
+        _rank(axes, found, order)
+        axes.set_title(title, pad=3)
+        axes.set_xticks([-1, -0.5, 0, 0.5, 1])
+        if i:
+            axes.set_yticklabels([])
+    figure.legend(*axes.get_legend_handles_labels(), loc="upper center", ncols=2, bbox_to_anchor=(0.5, 1.0))
+    return figure
+
+
+def _ranked(found: dict[str, Correlation]) -> list[str]:
+    return sorted(found, key=lambda name: abs(found[name].pearson))
+
+
+def _height(found: dict[str, Correlation]) -> float:
+    return 1.9 + 0.42 * max(1, len(found))
+
+
+def _rank(axes: Axes, found: dict[str, Correlation], order: list[str]) -> None:
+    """A row for each measure, from below; empty where it is not defined."""
     for row, name in enumerate(order):
-        one = found[name]
+        if (one := found.get(name)) is None:
+            continue
         axes.plot([one.low, one.high], [row, row], "-", color=COLOURS[0], linewidth=1.2)
         axes.plot(one.pearson, row, "o", color=COLOURS[0], markersize=4)
         axes.plot(
@@ -66,5 +99,3 @@ def draw_ranking(study: Study) -> Figure:
     axes.set_axisbelow(True)
     axes.plot([], [], "o-", color=COLOURS[0], markersize=4, label="Pearson, 95 % interval")
     axes.plot([], [], "d", color=COLOURS[1], markersize=3.2, markerfacecolor="white", label="Spearman")
-    figure.legend(*axes.get_legend_handles_labels(), loc="upper center", ncols=2, bbox_to_anchor=(0.5, 1.0))
-    return figure

@@ -14,6 +14,7 @@ from ctlpp.reproduce.results.checked import checks_table, settings_table
 from ctlpp.reproduce.results.found import Found, repeats, tables
 from ctlpp.reproduce.results.kinds import KINDS, main_cells
 from ctlpp.reproduce.results.places import Places
+from ctlpp.reproduce.results.predicting import ABOUT, predictions, predictors_table, sentence
 from ctlpp.reproduce.results.reasons import reach_of, repeats_sentence
 from ctlpp.reproduce.results.remaining import failures, miniature, progress, summary_table
 from ctlpp.reproduce.results.sheet import claims_table
@@ -131,6 +132,15 @@ def inside(seen: Sequence[Example], places: Places) -> list[str]:
     ]
     figure = places.figure("similarity", f"Similarity matrices of {count(len(seen), 'seed')}", caption)
     return [figure, table(["", "IID", "OOD", *measures, "figure"], rows), *notes]
+
+
+def predictors(found: Found, places: Places) -> list[str]:
+    """Which measure tells a seed that fails from one that does not?"""
+    if not (every := predictions(found)):
+        return [ABOUT, NOT_YET]
+    caption = "Correlation of each measure with OOD accuracy over seeds."
+    figure = places.figure("predictors", "Correlations with OOD accuracy", caption)
+    return ["\n".join(f"- {sentence(one)}" for one in every), ABOUT, figure, predictors_table(every)]
 
 
 def details(found: Found, places: Places) -> list[str]:

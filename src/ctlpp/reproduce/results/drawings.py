@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from ctlpp.figures.crowds import draw_by_length, draw_learning
 from ctlpp.figures.function_tables import draw_tables
+from ctlpp.figures.predictors import draw_rankings
 from ctlpp.figures.repeats import Pair, draw_repeats
 from ctlpp.figures.seeds import Dots
 from ctlpp.figures.similarity import draw_side_by_side, draw_symbols
@@ -22,7 +23,9 @@ from ctlpp.reproduce.results.cells import Cell
 from ctlpp.reproduce.results.found import Found, repeats, tables
 from ctlpp.reproduce.results.kinds import KINDS, run
 from ctlpp.reproduce.results.learning import history_of
+from ctlpp.reproduce.results.predicting import predictions
 from ctlpp.reproduce.results.similar import Example
+from ctlpp.reproduce.results.tables import name_of
 from ctlpp.reproduce.results.wording import title
 
 FORMATS = ("png", "pdf")  # for the page, and for print
@@ -33,7 +36,7 @@ NAMES = (
     "table1",
     *(f"{what}-{kind.name}" for what in ("curves", "lengths") for kind in KINDS),
     *(f"repeats-{variant}" for variant in VARIANTS),
-    *("staged", "tables", "similarity"),
+    *("staged", "tables", "predictors", "similarity"),
     *(f"similarity-{name}" for name in SIMILAR),
 )  # all that may be drawn
 Drawing = tuple[str, Callable[[], Figure]]
@@ -68,8 +71,13 @@ def drawings(found: Found, seen: Sequence[Example]) -> Iterator[Drawing]:
             yield f"repeats-{variant}", partial(draw_repeats, pairs)
     several = {_title(cells[0]): cells for cells in tables(found).values() if len(cells) > 1}
     if several:
-        panels = {name: [(cell.table, dots(found, cell)) for cell in cells] for name, cells in several.items()}
-        yield "tables", partial(draw_tables, panels)
+        by_table = {name: [(cell.table, dots(found, cell)) for cell in cells] for name, cells in several.items()}
+        yield "tables", partial(draw_tables, by_table)
+    if every := predictions(found):
+        yield (
+            "predictors",
+            partial(draw_rankings, {f"{name_of(one.cell)}\n{one.seeds} seeds": one.found for one in every}),
+        )
     if seen:
         yield "similarity", partial(draw_side_by_side, [one.matrices for one in seen], [one.value for one in seen])
         for one in seen:

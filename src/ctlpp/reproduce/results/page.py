@@ -32,6 +32,7 @@ def make_page(found: Found, seen: Sequence[Example], page: Path) -> str:
         "How much the function table matters": lambda: chapters.function_tables(found, places),
         "Variant S": lambda: chapters.staged(found, places),
         "Inside the NDR": lambda: chapters.inside(seen, places),
+        "Which measure predicts failure": lambda: chapters.predictors(found, places),
         "Which seeds count": lambda: [legend(), excluded_table(found) or _all_count(found)],
         "Learning, lengths, and the gap": lambda: chapters.details(found, places),
         "What has not been run yet": lambda: chapters.remaining(found),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ctlpp.reproduce.results.claims import claims
 from ctlpp.reproduce.results.found import Found
 from ctlpp.reproduce.results.kinds import main_cells
+from ctlpp.reproduce.results.predicting import ABOUT, predictions, predictors_table
 from ctlpp.reproduce.results.remaining import done_table, failures, miniature, progress
 from ctlpp.reproduce.results.tables import (
     GAPS,
@@ -40,6 +41,9 @@ def sheet(found: Found) -> str:
         "What the paper says of S": claims_table(found),
         "Repeated sequences": repeats_table(found),
         "Function tables": variance_table(found),
+        "Which measure predicts failure": f"{ABOUT}\n\n{predictors_table(every)}"
+        if (every := predictions(found))
+        else "",
         "All other cells: OOD accuracy": statistics_table(found, other, "ood"),
         "All other cells: IID accuracy": statistics_table(found, other, "iid"),
         "What has run, and what has not": done_table(found),

@@ -1,0 +1,101 @@
+"""Which measure predicts failure? Over the seeds of a cell, all its runs together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ctlpp.analysis.correlation import Correlation, correlate
+from ctlpp.analysis.measures import MEASURES, PREDICTORS
+from ctlpp.report.collecting import Seed
+from ctlpp.report.published import SOLVED
+from ctlpp.report.strangers import DamagedError, items, part, read_object, real, whole
+from ctlpp.reproduce.results.cells import Cell
+from ctlpp.reproduce.results.found import Found
+from ctlpp.reproduce.results.kinds import main_cells
+from ctlpp.reproduce.results.tables import name_of
+from ctlpp.reproduce.results.wording import NONE, between, listed, number, table
+
+SEEDS = 8  # that have learned their data and are analysed; fewer say little
+APART = 0.1  # of OOD accuracy, between the second worst and the second best seed: less leaves nothing to predict
+PICTURE = "cosine_across"  # what the paper's similarity matrices show
+
+ABOUT = (
+    f"Correlation of each measure with OOD accuracy over the seeds that have learned their data (IID above {SOLVED}),"
+    f" with its 95 % bootstrap interval. Only cells with at least {SEEDS} such seeds, of which the second worst and the"
+    f" second best are at least {APART} apart. The codes are read off the answers to pairs of functions; the other"
+    " measures are made of inner states."
+)
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """The correlations in one cell."""
+
+    cell: Cell
+    seeds: int
+    found: dict[str, Correlation]  # by measure; where it is defined
+
+    @property
+    def ranked(self) -> list[str]:
+        """Measures, the best predictor first."""
+        return sorted(self.found, key=lambda name: -abs(self.found[name].pearson))
+
+
+def predictions(found: Found) -> list[Predicted]:
+    """Of every cell on A and R that says something."""
+    return [one for cell in main_cells(found) if (one := _predict(cell))]
+
+
+def _predict(cell: Cell) -> Predicted | None:
+    accuracy = {seed.number: seed.accuracy["ood"] for seed in cell.seeds if _learned(seed)}
+    values = {number: own for number, own in _measured(cell).items() if number in accuracy}
+    ood = np.array([accuracy[number] for number in values])
+    if len(ood) < SEEDS or np.ptp(np.sort(ood)[1:-1]) < APART:
+        return None
+    found = {name: correlate(np.array([own.get(name, np.nan) for own in values.values()]), ood) for name in PREDICTORS}
+    return Predicted(cell, len(ood), {name: one for name, one in found.items() if np.isfinite(one.pearson)})
+
+
+def _learned(seed: Seed) -> bool:
+    return not seed.diverged and seed.accuracy.get("iid", 0) > SOLVED and "ood" in seed.accuracy
+
+
+def _measured(cell: Cell) -> dict[int, dict[str, float]]:
+    """The measures of every analysed seed by its number; a damaged analysis counts as none."""
+    every: dict[int, dict[str, float]] = {}
+    for record in cell.records:
+        try:
+            content = read_object(record.folder / "analysis" / "analysis.json")
+        except DamagedError:
+            continue
+        values = {name: items(part(part(content.get("measures")).get(name)).get("values")) for name in MEASURES}
+        for at, seed in enumerate(whole(seed) for seed in items(content.get("seeds"))):
+            own = {name: real(each[at]) for name, each in values.items() if at < len(each)}
+            if seed is not None:
+                every[seed] = {name: value for name, value in own.items() if value is not None}
+    return every
+
+
+def predictors_table(every: list[Predicted]) -> str:
+    """A row for each measure, a column for each cell."""
+    head = ["", *(f"{name_of(one.cell)} ({one.seeds} seeds)" for one in every)]
+    measures = list(dict.fromkeys(name for one in every for name in one.ranked))
+    rows = [[MEASURES[name].label, *(_shown(one.found.get(name)) for one in every)] for name in measures]
+    return table(head, rows)
+
+
+def _shown(one: Correlation | None) -> str:
+    return NONE if one is None else f"{number(one.pearson)} ({between((one.low, one.high))})"
+
+
+def sentence(one: Predicted) -> str:
+    """What predicts best in a cell, and what the paper's picture does."""
+    best = [f"{MEASURES[name].label} ({number(one.found[name].pearson)})" for name in one.ranked[:3]]
+    said = f"{name_of(one.cell)}: the best predictors are {listed(best)}"
+    if PICTURE in one.ranked[3:]:
+        place, size = one.ranked.index(PICTURE) + 1, len(one.ranked)
+        said += f"; the similarity of readouts across groups, what the matrices show, is number {place} of {size}"
+        said += f" ({number(one.found[PICTURE].pearson)})"
+    return f"{said}."
