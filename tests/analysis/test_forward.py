@@ -1,6 +1,6 @@
 """All seeds on the same inputs, and the cores that share them."""
 
-from threading import Event
+from threading import Event, get_ident
 
 import pytest
 import torch
@@ -36,6 +36,18 @@ def test_parts_come_back_in_order() -> None:
     crowd = make(5, 1, 4)
     crowd.vectorised = False
     assert in_parts(crowd, lambda part, in_vain: part.seeds) == [(5,), (1,), (4,)]
+
+
+@pytest.mark.usefixtures("two_cores")
+def test_a_part_left_over_has_all_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of three seeds on two cores, two go side by side, and then the third on both."""
+    cores: dict[int, int] = {}  # by thread
+    monkeypatch.setattr("torch.set_num_threads", lambda number: cores.update({get_ident(): number}))
+    crowd = make(5, 1, 4)
+    crowd.vectorised = False
+    found = in_parts(crowd, lambda part, in_vain: (part.seeds[0], cores[get_ident()]))
+    assert found == [(5, 1), (1, 1), (4, 2)]
+    assert cores[get_ident()] == 2, "and afterwards everything is as before"
 
 
 @pytest.mark.usefixtures("two_cores")

@@ -96,7 +96,8 @@ def split(crowd: Crowd, workers: int) -> list[Crowd]:
 def in_parts(crowd: Crowd, work: Callable[[Crowd, Event], Result]) -> list[Result]:
     """`work` done on every part of the crowd; on a CPU, each core takes parts of its own.
 
-    After an error or Ctrl-C the event that `work` is given is set: it may as well stop.
+    Parts that are left over when there are fewer of them than cores share the cores. After an error or Ctrl-C the
+    event that `work` is given is set: it may as well stop.
     """
     in_vain = Event()
     workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -105,9 +106,19 @@ def in_parts(crowd: Crowd, work: Callable[[Crowd, Event], Result]) -> list[Resul
     if workers == 1:
         return [work(part, in_vain) for part in parts]
     keep_freed_memory()
+    left_over = len(parts) % workers
+    whole = len(parts) - left_over
+    found = _at_once(parts[:whole], workers, 1, work, in_vain)
+    return found + (_at_once(parts[whole:], left_over, workers // left_over, work, in_vain) if left_over else [])
+
+
+def _at_once(
+    parts: list[Crowd], workers: int, cores: int, work: Callable[[Crowd, Event], Result], in_vain: Event
+) -> list[Result]:
+    """`work` done by so many workers, each with so many cores."""
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # within a part
-    pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,))
+    torch.set_num_threads(cores)  # within a part
+    pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(cores,))
     try:
         return list(pool.map(lambda part: work(part, in_vain), parts))
     except BaseException:

@@ -62,14 +62,16 @@ class QuickNDR:
         self.k_bias, self.v_bias = (part.view(heads, 1, -1) for part in (k_bias, v_bias))  # (H, 1, K)
         self.by_token = self.linear("read", self.embed)  # (tokens, 3D + 2H)
 
+    @torch.inference_mode()
     def state(self, tokens: Tensor, level: int) -> Tensor:
         """The state after a layer. (B, T - 1) -> (B, T, D)"""
         tokens = F.pad(tokens, (1, 0), value=len(self.embed) - 1)
-        h = self.layer(self.embed[tokens], self.by_token[tokens])
+        h = self.layer(F.embedding(tokens, self.embed), F.embedding(tokens, self.by_token))
         for _ in range(level):
             h = self.step(h)
         return h
 
+    @torch.inference_mode()
     def logits_from(self, h: Tensor, level: int) -> Tensor:
         """Logits from the state after a layer. (B, T, D) -> (B, C)"""
         for n in range(level + 1, self.depth):

@@ -80,7 +80,7 @@ class Subject:
     def go_on(self, tokens: Tensor, level: int, state: Tensor) -> Tensor:
         """Answers when the state after a layer or step is this one. (N, T), (S, N, K, W) -> (S, N)"""
         count = len(tokens)
-        batches = -(-count // BATCH)
+        batches = max(1, round(count / BATCH))
         edges = [count * i // batches for i in range(batches + 1)]  # equal batches: small ones cost more an example
         answers = []
         for rows in (slice(*two) for two in pairwise(edges)):
