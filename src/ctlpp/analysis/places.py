@@ -4,7 +4,8 @@ At every layer and part of the state (or step of reading) the state of a *base* 
 input with another value. The *effect* of the place is how often the model then answers as if the donor's value were
 the base's. Donors, bases and their combination are all known from training, so this needs no generalisation. The place
 of a seed is the one with the greatest effect; of those within `TIE` of it, the last, where the value is settled. Where
-no single column has an effect of `ENOUGH`, all columns of the prefix together are a place, too.
+no single column has an effect of `ENOUGH`, all columns of the prefix together are a place, too. A place that does
+little for the first few inputs is not tried on the others.
 """
 
 from dataclasses import dataclass
@@ -18,7 +19,9 @@ from ctlpp.analysis.inputs import Array, Inputs
 from ctlpp.analysis.subject import Subject
 from ctlpp.benchmark.streams import Stream
 
-EXAMPLES = 24  # at every place
+EXAMPLES = 24  # at every place that may be the one …
+FIRST = 8  # … and at every other
+FAR = 0.4  # from the greatest effect on the first ones: such a place is not the one
 TIE = 0.02
 ENOUGH = 0.8
 
@@ -57,13 +60,22 @@ def find_places(subject: Subject, inputs: Inputs) -> Places:
     masks = torch.zeros(len(options), own[0].shape[2], dtype=torch.bool)  # (P, K)
     for row, changed in enumerate(options.values()):
         masks[row, changed] = True
-    where = masks[:, None, :, None].to(own[0].device)  # (P, 1, K, 1)
-    effects = []
-    for level, (before, after) in enumerate(zip(own, new, strict=True)):
-        state = torch.where(where, after[:, None], before[:, None]).flatten(1, 2)  # (S, P · N, K, W)
-        found = subject.go_on(tokens.repeat(len(options), 1), level, state)
-        effects.append((found.view(len(found), len(options), -1) == expected).float().mean(-1))
-    effect = torch.stack(effects, dim=1)  # (S, L, P)
+
+    def hits(level: int, some: Tensor, rows: slice) -> Tensor:
+        """How often each of some options at a level has the effect, on some trials. (S, P)"""
+        where = masks[some][:, None, :, None].to(own[0].device)  # (P, 1, K, 1)
+        state = torch.where(where, new[level][:, None, rows], own[level][:, None, rows]).flatten(1, 2)
+        found = subject.go_on(tokens[rows].repeat(len(where), 1), level, state)  # (S, P · N)
+        return (found.view(len(found), len(where), -1) == expected[rows]).float().sum(-1)
+
+    every, first, rest = torch.arange(len(options)), slice(0, FIRST), slice(FIRST, len(tokens))
+    count = torch.stack([hits(level, every, first) for level in range(len(own))], dim=1)  # (S, L, P)
+    tried = torch.full_like(count[0], len(tokens[first]))  # (L, P)
+    near = (count >= count.amax(dim=(1, 2), keepdim=True) - FAR * FIRST).any(0) & (len(tokens) > FIRST)
+    for level in torch.nonzero(near.any(1)).flatten().tolist():
+        count[:, level, near[level]] += hits(level, every[near[level]], rest)
+        tried[level, near[level]] = len(tokens)
+    effect = count / tried
     chosen, option = choose(effect, several=masks.sum(1) > 1)
     return Places(effect, chosen, option, masks[option], tuple(options))
 

@@ -107,9 +107,12 @@ def _name_functions(axes: Axes, one: Clustering, inputs: Inputs, size: float) ->
 def _matrix(
     figure: Figure, box: tuple[float, float, float, float], cosines: Array, one: Clustering, inputs: Inputs
 ) -> tuple[Axes, object]:
-    """A matrix in the order of its tree, with lines between clusters and a strip of group colours above."""
+    """A matrix in the order of its tree, with lines between clusters and a strip of group colours above.
+
+    Colours go from 0 to 1, as on the page of `ctlpp report`; what is negative looks like 0.
+    """
     axes = figure.add_axes(box)
-    image = heat(axes, cosines[np.ix_(one.order, one.order)], low=-1)
+    image = heat(axes, cosines[np.ix_(one.order, one.order)])
     labels = one.labels[one.order]
     for border in np.flatnonzero(labels[1:] != labels[:-1]) + 0.5:
         axes.axhline(border, color="white", linewidth=0.9)

@@ -115,8 +115,8 @@ def inside(seen: Sequence[Example], places: Places) -> list[str]:
         return ["No NDR on A or R has been trained and analysed yet."]
     caption = (
         "Cosine similarity of the vectors under the classifier for one symbol, made by each of the functions; shown is"
-        " the symbol for which the two groups are least alike. White lines separate clusters, the strip above has the"
-        " colours of the groups."
+        " the symbol for which the two groups are least alike. The darkest colour is 0 or less. White lines separate"
+        " clusters, the strip above has the colours of the groups."
     )
     measures = list(dict.fromkeys(label for one in seen for label, _ in one.measures.values()))
     rows = []
