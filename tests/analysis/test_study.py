@@ -72,6 +72,15 @@ def test_the_column_that_carries_the_prefix_is_found(of_two_codes: Analysis) -> 
     assert of_two_codes.effect[:, 1].max() < 1  # after the second layer it is too late
 
 
+def test_a_network_that_reads_its_input_in_every_layer_is_given_it_again(systematic: Crowd) -> None:
+    task = generate("R", functions=8, max_length=3, train=100, iid=9, ood=9).task  # eight symbols, as many as are tried
+    module = type(systematic.module)(task, [0] * 8, [[0]] * 8)
+    found = analyze(module, task)
+    assert found.effect is not None
+    assert found.effect[:, 0, 1].tolist() == [1]
+    assert found.measures["interchange_across"].tolist() == [1]
+
+
 def test_clusters_are_the_groups_and_come_in_their_order(of_two_codes: Analysis) -> None:
     assert of_two_codes.clusters is not None
     for of_seed in of_two_codes.clusters:

@@ -41,7 +41,7 @@ from ctlpp.training.crowd import Crowd
 STAGES = 100  # steps in which the progress of a seed is told
 PLACES = 5  # of them: where the value is
 SAMPLE = 256  # pairs that stitching tries
-TRIED = 8  # inputs, to see how a model goes on from a state
+TRIED = 8  # inputs at least, of all consumers alike, to see how a model goes on from a state
 
 
 @dataclass(eq=False)
@@ -142,7 +142,8 @@ def _ask(crowd: Crowd, inputs: Inputs, bases: int, advance: Callable[[int], None
         found["answers"] = answers(crowd, inputs.pairs()).numpy().reshape(seeds, *inputs.answer.shape)
         advance(STAGES * seeds)
         return found
-    subject = Subject.of(crowd, layout, inputs.base_tokens()[:TRIED])
+    tried = inputs.base_tokens()
+    subject = Subject.of(crowd, layout, tried[:: max(1, len(tried) // TRIED)])
     places = find_places(subject, inputs)
     found |= {"changed": places.options, "effect": places.effect.numpy()}
     found["place"] = torch.stack([places.level, places.option], dim=1).numpy()
