@@ -1,6 +1,7 @@
 """Figures of an analysis: all drawn, deterministic, and only what the model allows."""
 
 import json
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -97,6 +98,23 @@ def test_a_single_seed_a_recurrent_model_and_a_diverged_seed_have_their_figures(
     draw_all(frozen, tmp_path / "frozen", ["svg"])
     assert 2 not in [frozen.analysis.seeds[row] for row in examples(frozen)[0]]
     assert frozen.correlations()["codes"].seeds == 4
+
+
+def test_too_few_seeds_for_a_correlation_have_no_figure_of_it(task: Task) -> None:
+    names = [name for name, _ in drawings(study(task, "gru", (0, 1, 2)))]
+    assert "measures" in names
+    assert "correlations" not in names
+
+
+def test_a_single_evaluation_is_a_dot(of_ndr: Study) -> None:
+    history = of_ndr.history
+    last = {key: values[-1:] for key, values in history.accuracy.items()}
+    curves = [
+        line
+        for axes in draw_curves(replace(history, steps=history.steps[-1:], accuracy=last)).axes
+        for line in axes.lines
+    ]
+    assert {line.get_marker() for line in curves if len(np.atleast_1d(line.get_xdata())) == 1} == {"o"}
 
 
 def test_without_recorded_activations_only_the_answers_are_drawn(task: Task, tmp_path: Path) -> None:

@@ -21,12 +21,14 @@ def draw_curves(history: History) -> Figure:
         2, max(1, len(splits)), left=0.075, right=0.985, bottom=0.115, top=0.93, hspace=0.28, height_ratios=(1.9, 1)
     )
     top: Axes | None = None
+    dot = "o" if len(history.steps) == 1 else ""  # a line of one point cannot be seen
     for i, split in enumerate(splits):
         axes = figure.add_subplot(grid[0, i], sharey=top)
         top = top or axes
         curve = history.accuracy[split, 0]
-        axes.plot(history.steps, curve, color=colour_of(split), linewidth=0.5, alpha=0.45)
-        axes.plot(history.steps, np.nanmean(curve, axis=1), color=DARK, linewidth=1.5, label="mean of the seeds")
+        axes.plot(history.steps, curve, color=colour_of(split), linewidth=0.5, alpha=0.45, marker=dot)
+        mean = np.nanmean(curve, axis=1)
+        axes.plot(history.steps, mean, color=DARK, linewidth=1.5, marker=dot, label="mean of the seeds")
         axes.axhline(SUCCESS, color=DARK, linestyle=":", linewidth=0.6)
         axes.set(ylim=(-0.03, 1.03))
         axes.set_title(f"{name_of(split)} accuracy of {curve.shape[1]} seeds")
@@ -35,7 +37,8 @@ def draw_curves(history: History) -> Figure:
             axes.set_ylabel("accuracy")
             axes.legend(loc="lower right")
         below = figure.add_subplot(grid[1, i], sharex=axes)
-        below.plot(history.steps, history.success(split), color=colour_of(split), drawstyle="steps-post", linewidth=1.2)
+        rate, colour = history.success(split), colour_of(split)
+        below.plot(history.steps, rate, color=colour, drawstyle="steps-post", linewidth=1.2, marker=dot)
         below.set(ylim=(-0.03, 1.03), xlabel="training step")
         if i == 0:
             below.set_ylabel(f"seeds above {SUCCESS:.0%}")

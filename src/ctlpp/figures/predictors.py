@@ -43,7 +43,7 @@ def draw_scatter(study: Study) -> Figure:
 def _text(found: Correlation) -> str:
     if not np.isfinite(found.pearson):
         return "no correlation defined"
-    return f"r = {found.pearson:.2f} [{found.low:.2f}, {found.high:.2f}]"
+    return f"r = {found.pearson:.2f} [{found.low:.2f}, {found.high:.2f}]".replace("-", "−")
 
 
 def draw_ranking(study: Study) -> Figure:

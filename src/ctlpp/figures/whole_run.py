@@ -122,7 +122,8 @@ def drawings(study: Study) -> Iterator[Drawing]:
         yield "places", partial(draw_places, found)
     if len(found.seeds) > 1:
         yield "measures", partial(draw_scatter, study)
-        yield "correlations", partial(draw_ranking, study)
+        if any(np.isfinite(one.pearson) for one in study.correlations().values()):
+            yield "correlations", partial(draw_ranking, study)
     if found.similarity is not None:
         yield "similarity", partial(draw_contrast, found, rows, value, titles)
         for row, seed in enumerate(found.seeds):

@@ -138,7 +138,7 @@ def predictors(found: Found, places: Places) -> list[str]:
     """Which measure tells a seed that fails from one that does not?"""
     if not (every := predictions(found)):
         return [ABOUT, NOT_YET]
-    caption = "Correlation of each measure with OOD accuracy over seeds."
+    caption = "Pearson's and Spearman's correlation of each measure with OOD accuracy over seeds."
     figure = places.figure("predictors", "Correlations with OOD accuracy", caption)
     return ["\n".join(f"- {sentence(one)}" for one in every), ABOUT, figure, predictors_table(every)]
 
