@@ -83,3 +83,11 @@ def test_the_page_needs_nothing_but_the_results_folder(anew: Path, tmp_path: Pat
     shutil.copytree(anew / "results", tmp_path / "results", symlinks=True)
     write_page(tmp_path / "results", tmp_path / "docs" / "reproduction.md")
     assert (tmp_path / "docs" / "reproduction.md").read_text() == (anew / "docs" / "reproduction.md").read_text()
+
+
+def test_what_the_readme_says_was_found_stands_on_the_page() -> None:
+    said = (ROOT / "README.md").read_text().split("Findings so far:")[1].split("\n## ")[0]
+    page = (ROOT / "docs" / "reproduction.md").read_text()
+    numbers = re.findall(r"\d\.\d\d(?: ± \d\.\d\d)?", said)
+    assert len(numbers) > 5
+    assert [number for number in numbers if number not in page] == []
