@@ -88,6 +88,17 @@ def stop_early(run: Path) -> None:
     unfinish(run)
 
 
+def keep_the_analysis_alone(run: Path) -> None:
+    lose_checkpoints(run)
+    (run / "analysis").mkdir()
+    (run / "analysis" / "analysis.json").write_text("{}")
+
+
+def become_a_file(run: Path) -> None:
+    shutil.rmtree(run)
+    run.write_text("mine")
+
+
 def occupy(run: Path) -> None:
     (run / "analysis").mkdir()
 
@@ -114,7 +125,20 @@ def occupy(run: Path) -> None:
         (spoil_nothing, ["--bases", "some"], "--bases some: write a number, or all"),
         (spoil_nothing, ["--bases", "13"], "--bases 13: every donor and consumer has 12 bases of another value: use 1"),
         (spoil_nothing, ["--data", "nowhere"], "nowhere"),
-        (spoil_nothing, ["--out", "RUN/config.json", "--force"], "RUN/config.json is not an analysis"),
+        (become_a_file, [], "RUN is a file, not a run folder, as `ctlpp train` writes it"),
+        (
+            keep_the_analysis_alone,
+            [],
+            "the run in RUN is finished, and only its small files were kept, not its checkpo"
+            "int: its analysis is in RUN/analysis\n",
+        ),
+        (spoil_nothing, ["--out", "RUN/config.json"], "RUN/config.json is a file: choose a folder with --out"),
+        (spoil_nothing, ["--out", "RUN/config.json", "--force"], "RUN/config.json is a file: choose a folder"),
+        (
+            spoil_nothing,
+            ["--out", "RUN/checkpoint"],
+            "RUN/checkpoint is not an analysis, so it is not replaced: choose another folder with --out",
+        ),
         (spoil_nothing, ["--out", "RUN/checkpoint", "--force"], "RUN/checkpoint is not an analysis"),
     ],
 )
@@ -147,7 +171,7 @@ def test_force_replaces_an_analysis(run: Path) -> None:
     for options in ({}, {"force": True}):
         analyze_run(run, seeds=[3], formats=["svg"], device="cpu", **options)  # type: ignore[arg-type]
     (run / "analysis" / "analysis.json").unlink()
-    with pytest.raises(ValueError, match="is not an analysis, so --force does not replace it"):
+    with pytest.raises(ValueError, match="is not an analysis, so it is not replaced"):
         analyze_run(run, force=True)
 
 
@@ -158,8 +182,24 @@ def test_a_run_without_a_task_is_analysed_with_the_dataset_it_is_given(
     dataset.save(tmp_path / "data")
     assert study_run(run, seeds=[0], data=tmp_path / "data").analysis.seeds == (0,)
     generate("R", symbols=4, functions=6, max_length=3, train=60, iid=9, ood=9).save(tmp_path / "other")
-    with pytest.raises(ValueError, match="has 10 tokens and 3 classes, the task 11 and 4"):
+    with pytest.raises(ValueError, match=r"other has 11 tokens, the run in .* was trained with 10: they do not fit$"):
         study_run(run, data=tmp_path / "other")
+
+
+def test_a_run_that_names_its_task_is_not_analysed_as_if_it_were_of_another(
+    run: Path, dataset: Dataset, tmp_path: Path
+) -> None:
+    dataset.save(tmp_path / "same")
+    assert study_run(run, seeds=[0], data=tmp_path / "same").analysis.seeds == (0,)
+    sizes = {"symbols": 3, "functions": 6, "max_length": 3, "train": 60, "iid": 9, "ood": 9}
+    generate("R", seed=7, **sizes).save(tmp_path / "functions")
+    generate("A", **sizes).save(tmp_path / "graphs")
+    for other, line in (
+        ("functions", r"functions has other functions than the run in .* was trained with \(\w\); use its task$"),
+        ("graphs", "graphs has other graphs than the run in .* was trained with: leave out --data, the run names its"),
+    ):
+        with pytest.raises(ValueError, match=line):
+            study_run(run, data=tmp_path / other)
 
 
 def test_diverged_seeds_are_marked_and_left_out_of_correlations(run: Path, tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from ctlpp.analysis.measures import MEASURES
 from ctlpp.analysis.study import Analysis, analyze, count_bases
 from ctlpp.analysis.tables import tables
 from ctlpp.benchmark.task import Task
+from ctlpp.cli.evaluate import check_fit
 from ctlpp.models.own import Factory
 from ctlpp.storage.reading import load
 from ctlpp.storage.task_file import from_json
@@ -36,6 +37,11 @@ from ctlpp.training.result import Run
 from ctlpp.training.run import load_run
 
 FORMAT = 1
+_ALIKE: dict[str, Callable[[Task], object]] = {  # what decides how a run is looked at, beyond `check_fit`
+    "symbols": lambda task: task.symbols,
+    "groups": lambda task: task.groups,
+    "graphs": lambda task: [(graph.edges, graph.restrictions) for graph in (task.train_graph, task.ood_graph)],
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,10 +104,17 @@ def study_run(
 def find_task(folder: Path, config: dict[str, Any], data: Path | None) -> Task:
     """The task that a run was trained on: from its config, or from the dataset folder that the user names."""
     noted = config.get("task")
+    trained = from_json(json.dumps({"splits": {}, **noted}))[0] if noted else None
     if data is not None:
         task = load(data).task
-    elif noted:
-        task = from_json(json.dumps({"splits": {}, **noted}))[0]
+        check_fit(config, task, folder, data)
+        if trained and (other := next((what for what, of in _ALIKE.items() if of(trained) != of(task)), None)):
+            raise ValueError(
+                f"{data} has other {other} than the run in {folder} was trained with: leave out --data, the run names"
+                " its task"
+            )
+    elif trained:
+        task = trained
     else:
         raise ValueError(f"the run in {folder} does not say which task it was trained on: name its dataset with --data")
     if (task.vocabulary.size, task.n_symbols) != (config["vocab_size"], config["n_classes"]):
@@ -110,6 +123,18 @@ def find_task(folder: Path, config: dict[str, Any], data: Path | None) -> Task:
             f" {task.vocabulary.size} and {task.n_symbols}: name the dataset it was trained on"
         )
     return task
+
+
+def check_kept(folder: Path) -> None:
+    """Raise ValueError if there is nothing left of a run that could be analysed."""
+    read_config(folder)
+    if not (folder / "result.json").is_file() or any((folder / "checkpoint").glob("step-*.json")):
+        return
+    made = (folder / "analysis" / "analysis.json").is_file()
+    raise ValueError(
+        f"the run in {folder} is finished, and only its small files were kept, not its checkpoint: "
+        + (f"its analysis is in {folder / 'analysis'}" if made else "train it again in a new folder to analyse it")
+    )
 
 
 def choose_seeds(run: Run, seeds: Sequence[int] | None) -> Run:
@@ -191,12 +216,12 @@ def check_target(folder: Path, *, force: bool) -> None:
     """Raise ValueError if the folder must not be written."""
     if not os.path.lexists(folder):
         return
+    if not folder.is_dir():
+        raise ValueError(f"{folder} is a file: choose a folder with --out")
+    if any(folder.iterdir()) and not (folder / "analysis.json").is_file():
+        raise ValueError(f"{folder} is not an analysis, so it is not replaced: choose another folder with --out")
     if not force:
         raise ValueError(f"{folder} exists already: choose another folder with --out, or say --force to replace it")
-    if not folder.is_dir() or (any(folder.iterdir()) and not (folder / "analysis.json").is_file()):
-        raise ValueError(
-            f"{folder} is not an analysis, so --force does not replace it: choose another folder with --out"
-        )
 
 
 def _plain(values: Array) -> list[float | None]:

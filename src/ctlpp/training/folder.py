@@ -63,6 +63,8 @@ def read_config(folder: Path) -> dict[str, Any]:
         if not folder.exists():
             raise ValueError(f"{folder} does not exist: name a run folder, as `ctlpp train` writes it") from error
         raise ValueError(f"no run in {folder}: there is no config.json in it") from error
+    except NotADirectoryError as error:
+        raise ValueError(f"{folder} is a file, not a run folder, as `ctlpp train` writes it") from error
     except (OSError, ValueError) as error:
         raise ValueError(f"{folder / 'config.json'} cannot be read: {str(error).splitlines()[0]}") from error
     if not isinstance(config, dict) or config.get("format") != FORMAT:
