@@ -84,10 +84,12 @@ def check_target(folder: Path, *, force: bool) -> None:
     """Raise ValueError if the folder must not be written."""
     if not os.path.lexists(folder):
         return
+    if folder.is_file():
+        raise ValueError(f"{folder} is a file; choose a folder")
+    if not _replaceable(folder):
+        raise ValueError(f"{folder} is not a dataset folder, so it is not replaced; choose another folder")
     if not force:
         raise ValueError(f"{folder} exists already; choose another folder, or say --force to replace it")
-    if not _replaceable(folder):
-        raise ValueError(f"{folder} is not a dataset folder, so --force does not replace it; choose another folder")
 
 
 def _replaceable(folder: Path) -> bool:
