@@ -59,7 +59,15 @@ def test_damaged_analyses_are_named_and_do_not_count(report: Command, tmp_path: 
         (["empty"], "no runs in or under empty: `ctlpp train` writes one"),
         (
             ["runs", "--out", "there.html"],
-            "there.html exists already; choose another file, or say --force to replace it",
+            "there.html is not a report of ctlpp, so it is not replaced; choose another file",
+        ),
+        (
+            ["runs", "--out", "there.html", "--force"],
+            "there.html is not a report of ctlpp, so it is not replaced; choose another file",
+        ),
+        (
+            ["runs", "--out", "thesis.tex", "--force"],
+            "thesis.tex: the report is an HTML page; name a file that ends in .html",
         ),
         (["runs", "--out", "runs"], "runs is a folder: name the file to write, like runs/report.html"),
         (
@@ -83,10 +91,13 @@ def test_a_mistake_is_one_line_and_leaves_nothing(
     assert (tmp_path / "there.html").read_text() == "mine"
 
 
-def test_force_replaces_a_page(report: Command, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["page.html", "page.HTM"])
+def test_force_replaces_a_report(report: Command, tmp_path: Path, name: str) -> None:
     make_run(tmp_path / "runs" / "a", analysed=False)
-    (tmp_path / "there.html").write_text("old")
-    code, out, _ = report("runs", "--out", "there.html", "--force")
+    assert report("runs", "--out", name)[0] == 0
+    code, _, err = report("runs", "--out", name)
+    assert (code, err) == (2, f"ctlpp: {name} exists already; choose another file, or say --force to replace it\n")
+    make_run(tmp_path / "runs" / "b", analysed=False)
+    code, out, _ = report("runs", "--out", name, "--force")
     assert code == 0
-    assert out.startswith("1 run, 0 of them analysed: there.html (0.")
-    assert "CTL++ report" in (tmp_path / "there.html").read_text()
+    assert out.startswith(f"2 runs, 0 of them analysed: {name} (0.")

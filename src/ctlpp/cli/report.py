@@ -16,7 +16,7 @@ def report(
         list[Path], typer.Argument(metavar="DIR…", help="Run folders, or folders with runs in them at any depth.")
     ],
     out: Annotated[Path, typer.Option(help="The page to write.", metavar="FILE.html")] = Path("report.html"),
-    force: Annotated[bool, typer.Option("--force", help="Replace the page if it exists.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace a report that is there already.")] = False,
 ) -> None:
     """One self-contained page over any number of runs: results beside the published ones, curves, a look inside.
 

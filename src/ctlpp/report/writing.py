@@ -13,6 +13,7 @@ from ctlpp.report.collecting import Record, collect
 from ctlpp.report.packing import Package
 from ctlpp.report.page import make_page, pack
 
+HEAD = 4_000  # bytes of a page in which its title stands
 NOUNS = {
     "unfinished": "unfinished",
     "damaged": "damaged",
@@ -65,10 +66,24 @@ def remarks(records: Sequence[Record], packages: Sequence[Package]) -> Iterator[
             yield f"the analysis of {record.name} {what}: {'; '.join(package.damage)}"
 
 
+def is_report(path: Path) -> bool:
+    """Whether a file is a page that this module wrote, now or in an earlier version: by its first lines."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(HEAD)
+    except OSError:
+        return False
+    return head.startswith(b"<!doctype html>") and b"<title>CTL++ report</title>" in head
+
+
 def check_target(out: Path, *, force: bool) -> None:
     """Refuse early what cannot be written, before the runs are read."""
     if out.is_dir():
         raise ValueError(f"{out} is a folder: name the file to write, like {out / 'report.html'}")
+    if out.suffix.lower() not in (".html", ".htm"):
+        raise ValueError(f"{out}: the report is an HTML page; name a file that ends in .html")
+    if os.path.lexists(out) and not is_report(out):
+        raise ValueError(f"{out} is not a report of ctlpp, so it is not replaced; choose another file")
     if os.path.lexists(out) and not force:
         raise ValueError(f"{out} exists already; choose another file, or say --force to replace it")
     nearest = next((parent for parent in out.parents if os.path.lexists(parent)), Path())
