@@ -37,10 +37,8 @@ def seeds_of_run(text: str, have: Sequence[int]) -> list[int]:
     if text.isdecimal() and missing is not None:
         means = "seed 0" if len(seeds) == 1 else f"seeds 0 … {seeds[-1]}"
         own = name_seeds(have).replace(",", ", ").replace("-", " … ")
-        raise ValueError(
-            f"no seed {missing} in this run: --seeds {text} means {means}; this run has {own};"
-            f" one seed alone: {text}-{text}"
-        )
+        alone = f"; one seed alone: {int(text)}-{int(text)}" if int(text) in have else ""
+        raise ValueError(f"no seed {missing} in this run: --seeds {text} means {means}; this run has {own}{alone}")
     return seeds
 
 
