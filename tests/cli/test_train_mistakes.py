@@ -52,6 +52,19 @@ ZOO = "lstm, transformer, ndr, lstm_uni, gru, rnn, transformer_untied"
         ("gru R --device tpu", "--device tpu: choose from auto, cpu, cuda"),
         ("gru R --track mlflow", "--track mlflow: choose from tensorboard, wandb"),
         ("gru R --size width", "--size width: write it as NAME=VALUE"),
+        ("gru R --set steps=5", "--set steps=5: --steps 4 is given too; leave one of them out"),
+        (
+            "gru R --eval-every 2 --set eval_every=1",
+            "--set eval_every=1: --eval-every 2 is given too; leave one of them out",
+        ),
+        (
+            "gru R --size width=8 --size width=16",
+            "--size width=16: --size width=8 is given too; leave one of them out",
+        ),
+        ("gru R --set clip=1 --set clip=2", "--set clip=2: --set clip=1 is given too; leave one of them out"),
+        ("gru R --splits=", "unknown split '': choose from train, iid, ood, singles, pairs, any"),
+        ("gru R --set curriculum=json:dumps", "the curriculum failed: TypeError: dumps() takes 1 positional argument"),
+        ("gru R --set curriculum=own:nobody", "the curriculum leaves no examples at step 0: some weights must be"),
         ("gru R --set rate=1", "unknown setting 'rate': choose from steps, batch, lr"),
         ("gru R --set clip=-1", "clip -1: must be 0 (none) to a million"),
         ("gru R --size depth=3", "--size depth=3: gru has no depth; choose from embedding, width, dropout"),
@@ -78,6 +91,7 @@ ZOO = "lstm, transformer, ndr, lstm_uni, gru, rnn, transformer_untied"
 def test_train_names_what_is_wrong_and_what_would_be_right(refused: Refused, arguments: str, line: str) -> None:
     Path("own.py").write_text(
         "from torch import nn\n"
+        "def nobody(progress, length, tokens): return 0 * tokens[:, 0]\n"
         "def no_module(vocab_size, n_classes): return 7\n"
         "def every_token(vocab_size, n_classes): return nn.Embedding(vocab_size, n_classes)\n"
         "class Raises(nn.Module):\n"
@@ -190,6 +204,7 @@ def test_a_full_disk_keeps_what_was_saved(
         ("data --data data", "no run in data: there is no config.json in it"),
         ("run --data nowhere", "nowhere is no dataset folder: it has no readable task.json"),
         ("run --data data --splits odd", "unknown split 'odd': choose from train, iid, ood, singles, pairs, any"),
+        ("run --data data --splits=", "unknown split '': choose from train, iid, ood, singles, pairs, any"),
         ("run --data data --device tpu", "--device tpu: choose from auto, cpu, cuda"),
         ("run --data larger", "larger has 21 tokens, the run in run was trained with 13: they do not fit"),
         ("run --data eight", "eight has 8 symbols, the run in run was trained with 4: they do not fit"),

@@ -31,7 +31,7 @@ def evaluate(
     with naming("device"):
         trained, dataset = load_run(run, device=device), load(data)
     check_fit(trained.config, dataset.task, run, data)
-    names = splits.split(",") if splits else [name for name in dataset.splits if name != "train"]
+    names = [name for name in dataset.splits if name != "train"] if splits is None else splits.split(",")
     scores = trained.evaluate({name: dataset.tensors(name) for name in names})
     if not (run / "result.json").is_file():
         steps = trained.config["recipe"]["steps"]

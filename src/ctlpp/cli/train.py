@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -77,7 +78,10 @@ def train(
 
     numbers = parse_seeds(seeds)
     sizes, settings = parse_pairs("--size", size or ()), parse_pairs("--set", set_ or ())
-    settings |= {name: given[name] for name in RECIPE if given[name] is not None}
+    by_option = {name: given[name] for name in RECIPE if given[name] is not None}
+    check_once("--size", size or (), {})
+    check_once("--set", set_ or (), by_option)
+    settings |= by_option
 
     from ctlpp.cli.tracking import trackers
     from ctlpp.cli.watching import Watch
@@ -95,11 +99,21 @@ def train(
         try:
             with Watch(f"{model} on {data.task.variant}, seeds {name_seeds(numbers)}") as watch:
                 run = fit(model, data, seeds=numbers, recipe=recipe, preset=preset, options=sizes, device=device,
-                          out=out, resume=resume, splits=splits.split(",") if splits else None,
+                          out=out, resume=resume, splits=None if splits is None else splits.split(","),
                           observers=[watch, *observers], about={"data": variant})  # fmt: skip
         except Interrupted as stop:
             raise KeyboardInterrupt(how_to_resume(stop)) from stop
     print_run(run, out)
+
+
+def check_once(option: str, pairs: Iterable[str], by_option: Mapping[str, Any]) -> None:
+    """Refuse a name that is given twice, also by an option of its own: one of its values would be lost."""
+    given = {name: f"--{name.replace('_', '-')} {value}" for name, value in by_option.items()}
+    for pair in pairs:
+        name = pair.partition("=")[0]
+        if name in given:
+            raise ValueError(f"{option} {pair}: {given[name]} is given too; leave one of them out")
+        given[name] = f"{option} {pair}"
 
 
 def how_to_resume(stop: BaseException) -> str:

@@ -63,6 +63,8 @@ def train(
     place = find_device(device)
     curriculum = curriculum or (load_curriculum(recipe.curriculum) if recipe.curriculum else None)
     batches = Batches(known.splits["train"], recipe, list(seeds), place, curriculum)
+    if curriculum is not None:
+        batches.at(0)  # one that fails does so before anything is written
     crowd = gather(factory, known.vocab_size, known.n_classes, list(seeds), place, name)
     bf16 = recipe.precision == "bf16" or (recipe.precision == "auto" and place.type == "cuda")
     stepper = Stepper(crowd, recipe, Optimizer.of(crowd), 1, bf16)
