@@ -208,11 +208,14 @@ def test_the_number_of_functions_is_that_of_the_file(tmp_path: Path) -> None:
         generate_from(FINE, tmp_path, functions=6)
 
 
-@pytest.mark.parametrize("content", [None, b"\xff\xfe"], ids=["missing", "not UTF-8"])
-def test_a_file_that_cannot_be_read_is_named(content: bytes | None, tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"graph\.toml does not exist: name a TOML file with a graph"):
+        read_plan(tmp_path / "graph.toml", 6)
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     path = tmp_path / "graph.toml"
-    if content is not None:
-        path.write_bytes(content)
+    path.write_bytes(b"\xff\xfe")
     with pytest.raises(ValueError, match=r"graph\.toml: not a readable TOML file"):
         read_plan(path, 6)
 

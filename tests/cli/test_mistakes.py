@@ -56,7 +56,11 @@ SMALL = ("--symbols", "4", "--functions", "8", "--max-length", "3", "--train", "
             "A --distinct-sequences some",
             "--distinct-sequences some: use a whole number from 1, or n/7 for one to every 7 examples",
         ),
-        ("none.toml", "none.toml: not a readable TOML file: [Errno 2] No such file or directory: 'none.toml'"),
+        ("none.toml", "none.toml does not exist: name a TOML file with a graph"),
+        (
+            "CTL --ood-max-length 4",
+            "--ood-max-length 4 must be above --max-length 6: CTL tests on longer compositions",
+        ),
     ],
 )
 def test_generate_names_what_is_wrong_and_what_would_be_right(refused: Refused, arguments: str, line: str) -> None:
@@ -129,6 +133,12 @@ def test_a_graph_of_ones_own_is_checked(refused: Refused, mistake: str) -> None:
     Path("own.toml").write_text(f"[groups]\na = 4\nb = 4\n[train]\nedges = {edges}\n[ood]\nedges = {OOD}\n")
     options = ("--symbols", "4", "--max-length", "3", "--train", "100", "--iid", "10", "--ood", "10")
     assert refused("generate", "own.toml", *options, "--out", "data") == line
+
+
+@pytest.mark.parametrize("sizes", ["1,25", ""])
+def test_crowd_sizes_are_for_the_gpu_benchmark_alone(refused: Refused, sizes: str) -> None:
+    line = f"--seeds {sizes}: an option of --device cuda alone; leave it out for cpu"
+    assert refused("bench", "train", "--seeds", sizes) == line
 
 
 def test_a_file_that_is_no_toml_is_named(refused: Refused) -> None:

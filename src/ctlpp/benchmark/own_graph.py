@@ -35,6 +35,8 @@ def read_plan(path: Path, max_length: int) -> Plan:
     """The plan in a TOML file."""
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise ValueError(f"{path} does not exist: name a TOML file with a graph") from error
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise ValueError(f"{path}: not a readable TOML file: {error}") from error
     try:

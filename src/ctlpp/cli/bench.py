@@ -32,7 +32,9 @@ def data() -> None:
 @app.command()
 def train(
     device: Annotated[Literal["cpu", "cuda"], typer.Option(help="Where to train.")] = "cpu",
-    seeds: Annotated[str, typer.Option(help="CUDA only: crowd sizes, such as 1,25,50.")] = "1,2,5,10,25,50,100",
+    seeds: Annotated[
+        str | None, typer.Option(help="CUDA only: crowd sizes, such as 1,25,50. [default: 1,2,5,10,25,50,100]")
+    ] = None,
 ) -> None:
     """Seeds trained together against a plain loop over single seeds; on a GPU, whole steps of crowds of several sizes.
 
@@ -42,6 +44,8 @@ def train(
     """
     from ctlpp.cli.tables import print_table
 
+    if device == "cpu" and seeds is not None:
+        raise ValueError(f"--seeds {seeds}: an option of --device cuda alone; leave it out for cpu")
     if device == "cpu":
         from ctlpp.bench.train import compare
 
@@ -51,4 +55,5 @@ def train(
     from ctlpp.training.inputs import find_device
 
     find_device(device)
-    print_table(*cuda.compare(crowds=cuda.crowd_sizes(seeds)), cuda.compare_own())
+    crowds = cuda.CROWDS if seeds is None else cuda.crowd_sizes(seeds)
+    print_table(*cuda.compare(crowds=crowds), cuda.compare_own())

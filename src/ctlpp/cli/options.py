@@ -82,12 +82,20 @@ def named_as_options(error: ValueError, options: Iterable[str]) -> ValueError:
     ValueError('--max-length 5 is odd')
     >>> named_as_options(ValueError("unknown device 'tpu': choose from cpu, cuda"), ["device"])
     ValueError('--device tpu: choose from cpu, cuda')
+    >>> named_as_options(ValueError("ood_max_length 4 must be above max_length 6"), ["max_length", "ood_max_length"])
+    ValueError('--ood-max-length 4 must be above --max-length 6')
     """
     message = str(error)
     found = re.match(rf"(?:unknown )?({'|'.join(options)}) (?!graph)(?:'([^'\s]+)'(?=:))?", message)
     if not found:
         return error
-    return ValueError(f"--{found[1].replace('_', '-')} {found[2] or ''}{message[found.end() :]}")
+    names = [name for name in options if "_" in name]  # further on, `train` may be just a word
+    rest = re.sub(r"\w+(?= \d)", lambda word: _option(word[0]) if word[0] in names else word[0], message[found.end() :])
+    return ValueError(f"{_option(found[1])} {found[2] or ''}{rest}")
+
+
+def _option(name: str) -> str:
+    return "--" + name.replace("_", "-")
 
 
 @contextmanager
