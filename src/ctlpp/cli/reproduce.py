@@ -75,8 +75,10 @@ def reproduce(
     from ctlpp.cli.seeds import parse_seeds
     from ctlpp.report.collecting import candidates
     from ctlpp.reproduce.executing import Orders
+    from ctlpp.reproduce.pieces import check_place
     from ctlpp.reproduce.plan import plan as make_plan
     from ctlpp.reproduce.results.cells import RUNS
+    from ctlpp.reproduce.results.writing import check_page
 
     numbers = None if seeds is None else parse_seeds(seeds)
     with naming("device", "seeds_a_piece", "keep_weights", "minutes"):
@@ -90,6 +92,10 @@ def reproduce(
             retry=retry,
             minutes=minutes,
         )
+        if page is not None:
+            check_page(page)
+        if not no_train:
+            check_place(out, scale)
         if plan:
             print_plan(cells, out, orders)
         elif no_train and not any(candidates(out / RUNS)):

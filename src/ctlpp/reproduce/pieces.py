@@ -16,15 +16,17 @@ from pathlib import Path
 from typing import Any
 
 from ctlpp.benchmark.settings import Settings
-from ctlpp.report.collecting import read_record
+from ctlpp.report.collecting import candidates, read_record
+from ctlpp.report.strangers import part
 from ctlpp.reproduce.failures import read_failure
 from ctlpp.reproduce.holding import held
-from ctlpp.reproduce.plan import Planned
+from ctlpp.reproduce.plan import SIZES, Planned
 from ctlpp.training.checkpoint import make_folder
 from ctlpp.training.recipe import Recipe, recipe_for
 
 CHECKPOINT_MINUTES = 0.75  # what a kill may cost
 CURVE = 5  # evaluations of a run of the miniature
+_LEFT = ("results.md", "results.parquet", "figures", "report.html")  # by a process that came to no run
 _LEAVES_ALONE = ("checkpoint_every", "checkpoint_minutes")  # settings that do not change results
 
 
@@ -60,6 +62,31 @@ def recipe_of(cell: Planned) -> Recipe:
     if cell.preset == "quick":
         often["eval_every"] = -(-cell.steps // CURVE)
     return recipe_for(cell.model, cell.preset, cell.variant, steps=cell.steps, **often)
+
+
+def check_place(out: Path, scale: str) -> None:
+    """Refuse a folder of something else, or with runs of another scale; one that is not there is fine."""
+    if not out.is_dir():
+        return
+    strange = sorted(path.name for path in out.iterdir() if path.name not in _LEFT and not path.name.startswith("."))
+    if strange and not (out / "runs").is_dir():
+        raise ValueError(f"{out} holds other files ({strange[0]}, …): choose an empty or a new folder with --out")
+    for folder in candidates(out / "runs"):
+        found = scale_of(read_record(folder, folder.name).config)
+        if found not in (None, scale):
+            raise ValueError(
+                f"{out} has runs of --scale {found} ({folder.relative_to(out)}), not of {scale}: choose another folder"
+                " with --out"
+            )
+
+
+def scale_of(config: dict[str, Any]) -> str | None:
+    """The scale whose data a run was trained on, as the number of examples tells."""
+    train = part(part(config.get("task")).get("recipe")).get("train")
+    for scale, size in SIZES.items():
+        if train in (dict(options).get("train", Settings.train) for options in (size.data, size.staged)):
+            return scale
+    return None
 
 
 def stand(out: Path, cell: Planned, at_most: int | None = None) -> Standing:

@@ -18,6 +18,7 @@ from ctlpp.reproduce.results.tables import excluded_table, legend, name_of
 from ctlpp.reproduce.results.verdicts import HIGHER, LOWER, REPRODUCED, UNDECIDED
 from ctlpp.reproduce.results.wording import NONE, listed, mean_of, published, share, table, title, verdict
 
+TITLE = "# Does it reproduce?"
 NOT_COMPARED, NOT_RUN = "not compared", "not run"
 NOT_COMPARABLE = "No run is of the paper's size and settings, so that none is compared with a published number."
 
@@ -41,7 +42,7 @@ def make_page(found: Found, seen: Sequence[Example], page: Path) -> str:
         "Do it yourself": chapters.yourself,
         "The runs": lambda: chapters.runs(found, places),
     }
-    parts = ["# Does it reproduce?", *([f"> {notice}"] if (notice := miniature(found)) else []), _top(found, places)]
+    parts = [TITLE, *([f"> {notice}"] if (notice := miniature(found)) else []), _top(found, places)]
     for name, make in sections.items():
         parts += [f"## {name}", *(text for text in make() if text)]
     return "\n\n".join(parts) + "\n"

@@ -27,7 +27,7 @@ from ctlpp.reproduce.plan import Planned
 from ctlpp.reproduce.results.cells import RUNS
 from ctlpp.reproduce.results.drawings import FORMATS, NAMES, draw_all
 from ctlpp.reproduce.results.found import Found, find
-from ctlpp.reproduce.results.page import make_page
+from ctlpp.reproduce.results.page import TITLE, make_page
 from ctlpp.reproduce.results.parquet import as_table
 from ctlpp.reproduce.results.sheet import sheet
 from ctlpp.reproduce.results.similar import examples
@@ -77,6 +77,28 @@ def write_page(out: Path, page: Path, plan: Sequence[Planned] | None = None) -> 
     """Write the page *Does it reproduce?* from what is in a results folder."""
     found = find(out, plan)
     replace_file(page, make_page(found, examples(found), page).encode())
+
+
+def check_page(page: Path) -> None:
+    """Raise ValueError if the page must not be written there."""
+    if page.is_dir():
+        raise ValueError(f"--page {page} is a folder: name the file to write, like {page / 'reproduction.md'}")
+    if page.suffix != ".md":
+        raise ValueError(f"--page {page}: the page is Markdown; name a file that ends in .md")
+    if os.path.lexists(page) and not is_page(page):
+        raise ValueError(f"--page {page} is not a page of ctlpp reproduce, so it is not replaced; choose another file")
+    nearest = next(parent for parent in page.parents if os.path.lexists(parent))
+    if not nearest.is_dir():
+        raise ValueError(f"--page {page}: {nearest} is not a folder; choose another place")
+
+
+def is_page(path: Path) -> bool:
+    """Whether a file is a page *Does it reproduce?*, by its first line."""
+    try:
+        with path.open("rb") as file:
+            return file.readline(100).rstrip() == TITLE.encode()
+    except OSError:
+        return False
 
 
 def parquet(found: Found) -> bytes:

@@ -1,0 +1,75 @@
+"""Where `ctlpp reproduce` writes, and what it leaves alone: refused before anything is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.reproduce.making import make_piece
+from tests.reproduce.small import DATA
+
+from ctlpp.reproduce import plan
+
+Command = Callable[..., Any]
+Refused = Callable[..., str]
+SMALL = ("--scale", "quick", "--device", "cpu", "--out", "out")
+
+
+@pytest.fixture(autouse=True)
+def _tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(plan.SIZES, "quick", replace(plan.QUICK, data=DATA, steps={"lstm": 6}))
+
+
+@pytest.mark.parametrize(
+    ("page", "line"),
+    [
+        ("folder", "--page folder is a folder: name the file to write, like folder/reproduction.md"),
+        ("folder.md", "--page folder.md is a folder: name the file to write, like folder.md/reproduction.md"),
+        ("page.txt", "--page page.txt: the page is Markdown; name a file that ends in .md"),
+        ("thesis.md", "--page thesis.md is not a page of ctlpp reproduce, so it is not replaced; choose another file"),
+        ("thesis.md/page.md", "--page thesis.md/page.md: thesis.md is not a folder; choose another place"),
+    ],
+)
+def test_a_page_that_cannot_be_written_is_refused_before_anything_is_trained(
+    refused: Refused, page: str, line: str
+) -> None:
+    Path("folder").mkdir()
+    Path("folder.md").mkdir()
+    Path("thesis.md").write_text("# Mine\n")
+    assert refused("reproduce", "table1", *SMALL, "--page", page) == line
+
+
+def test_a_page_takes_the_place_of_an_earlier_one(command: Command) -> None:
+    make_piece(Path("out"), "ndr-R-released", [0.5])
+    Path("page.md").write_text("# Does it reproduce?\n\nWho knows.\n")
+    assert command("reproduce", "all", "--no-train", "--out", "out", "--page", "page.md").code == 0
+    first, *others = Path("page.md").read_text().splitlines()
+    assert first == "# Does it reproduce?"
+    assert "Who knows." not in others
+
+
+def test_a_miniature_and_runs_of_full_size_are_kept_apart(command: Command, refused: Refused) -> None:
+    make_piece(Path("out"), "ndr-R-released", [0.5])
+    line = "has runs of --scale full (runs/ndr-R-released/0-0), not of quick: choose another folder with --out"
+    assert refused("reproduce", "table1", *SMALL) == f"out {line}"
+    asked = ("reproduce", "table1", "--only", "lstm-R-released-quick", "--no-analysis")
+    assert command(*asked, "--scale", "quick", "--device", "cpu", "--out", "small").code == 0
+    line = "has runs of --scale quick (runs/lstm-R-released-quick/0-1), not of full: choose another folder with --out"
+    assert refused("reproduce", "table1", "--device", "cpu", "--out", "small") == f"small {line}"
+
+
+def test_a_folder_of_something_else_is_refused(refused: Refused) -> None:
+    Path("src").mkdir()
+    Path("src/thesis.tex").touch()
+    line = refused("reproduce", "table1", "--out", "src")
+    assert line == "src holds other files (thesis.tex, …): choose an empty or a new folder with --out"
+
+
+def test_a_reproduction_that_came_to_no_run_goes_on(command: Command) -> None:
+    asked = ("reproduce", "table1", "--only", "lstm-R-released-quick", "--no-analysis", *SMALL)
+    assert command(*asked, "--minutes", "0").code == 130
+    assert not Path("out/runs").exists()
+    assert command(*asked).code == 0
