@@ -129,8 +129,8 @@ def occupy(run: Path) -> None:
         (
             keep_the_analysis_alone,
             [],
-            "the run in RUN is finished, and only its small files were kept, not its checkpo"
-            "int: its analysis is in RUN/analysis\n",
+            "the run in RUN is finished, and only its small files were kept, not its checkpoint:"
+            " its analysis is in RUN/analysis\n",
         ),
         (spoil_nothing, ["--out", "RUN/config.json"], "RUN/config.json is a file: choose a folder with --out"),
         (spoil_nothing, ["--out", "RUN/config.json", "--force"], "RUN/config.json is a file: choose a folder"),
