@@ -3,6 +3,7 @@
 import json
 from dataclasses import asdict
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pytest
@@ -44,6 +45,7 @@ def test_a_full_size_run_stands_beside_its_published_number(model: str, variant:
     assert mismatches(config) == []
     (entry, *_) = results([record(config, [0.5, 0.9, 1.0])])
     assert entry["published"]["ood"] == PUBLISHED[model, variant].ood
+    assert fmean(entry["published"]["interval"]) == pytest.approx(PUBLISHED[model, variant].ood[0])
     assert entry["published"]["difference"]["ood"][0] == pytest.approx(0.8 - PUBLISHED[model, variant].ood[0])
 
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import binomtest, bootstrap, ttest_ind_from_stats
+from scipy.stats import binomtest, bootstrap, ttest_1samp, ttest_ind_from_stats
 
 from ctlpp.report.published import PUBLISHED, ROUNDING, SEEDS
-from ctlpp.report.statistics import RESAMPLES, difference, mean_intervals, summarise, wilson
+from ctlpp.report.statistics import RESAMPLES, difference, mean_intervals, spread_interval, summarise, wilson
 
 shares = st.lists(st.floats(0, 1), min_size=1, max_size=30)
 
@@ -25,6 +25,13 @@ def test_the_interval_of_a_mean_is_scipys_bootstrap() -> None:
     (found,) = mean_intervals([values.tolist()])
     assert found == pytest.approx(tuple(theirs.confidence_interval), abs=0.01)
     assert RESAMPLES >= 1000
+
+
+def test_the_interval_that_a_deviation_allows_is_that_of_a_t_test() -> None:
+    values = np.random.Generator(np.random.PCG64(3)).random(25)
+    theirs = ttest_1samp(values, 0.5).confidence_interval(0.95)
+    found = spread_interval((float(values.mean()), float(values.std(ddof=1))), len(values))
+    assert found == pytest.approx((theirs.low, theirs.high))
 
 
 def test_intervals_of_many_rows_are_those_of_each_alone() -> None:

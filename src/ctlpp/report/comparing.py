@@ -9,7 +9,16 @@ from typing import Any
 
 from ctlpp.report import published as paper
 from ctlpp.report.collecting import Record, Seed
-from ctlpp.report.statistics import Interval, Summary, cautious, difference, mean_intervals, summarise, wilson
+from ctlpp.report.statistics import (
+    Interval,
+    Summary,
+    cautious,
+    difference,
+    mean_intervals,
+    spread_interval,
+    summarise,
+    wilson,
+)
 from ctlpp.report.strangers import items, part, real, text, whole
 
 SPLITS = ("iid", "ood")
@@ -166,6 +175,7 @@ def _beside(summary: dict[str, Summary], row: paper.Published) -> dict[str, Any]
         "iid": row.iid,
         "ood": row.ood,
         "solved": row.solved,
+        "interval": spread_interval(row.ood, paper.SEEDS),
         "seeds": paper.SEEDS,
         "solved_share": share,
         "difference": {split: _difference(summary[split], getattr(row, split)) for split in SPLITS},

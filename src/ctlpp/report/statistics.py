@@ -104,6 +104,15 @@ def _bootstrap(table: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> tupl
     return np.atleast_1d(interval.low).tolist(), np.atleast_1d(interval.high).tolist()
 
 
+def spread_interval(published: tuple[float, float], seeds: int) -> Interval:
+    """The 95 % interval of a mean of which only the standard deviation is known (Student's t)."""
+    from scipy.stats import t
+
+    mean, std = published
+    half = std / sqrt(seeds) * float(t.ppf((1 + LEVEL) / 2, seeds - 1))
+    return mean - half, mean + half
+
+
 def cautious(ours: Summary, published_std: float) -> Summary:
     """Our seeds as they are compared: fewer than ten may lack a kind of seed, so their spread is at least theirs.
 
