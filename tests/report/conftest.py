@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -198,3 +200,58 @@ def browser() -> Iterator[Any]:
         started = running.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         yield started
         started.close()
+
+
+@dataclass
+class Opened:
+    """A page, and all that went wrong on it."""
+
+    page: Any
+    errors: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+
+    def picture(self, at: int = 0) -> str:
+        """The pixels of a matrix; the chosen seed's similarity is the first."""
+        return str(self.page.evaluate(f"document.querySelectorAll('.matrix canvas')[{at}].toDataURL()"))
+
+    def column(self, number: int) -> list[str]:
+        """The cells of a column of the table of runs."""
+        return list(self.page.locator(f"#run-table tbody td:nth-child({number})").all_inner_texts())
+
+    def choose(self, id: str, value: str) -> None:
+        """Pick an option and wait until the page has drawn it."""
+        with self.redrawn():
+            self.page.select_option(f"#{id}", value)
+
+    @contextmanager
+    def redrawn(self) -> Iterator[None]:
+        """Wait in the end until the page has been drawn again."""
+        before = self.page.get_attribute("html", "data-drawn")
+        yield
+        self.page.wait_for_selector(f"html:not([data-drawn='{before}'])")
+
+
+Open = Callable[..., Opened]
+
+
+@pytest.fixture
+def opened(browser: Any) -> Iterator[Open]:
+    """Open a file; in the end there must have been no errors and no requests but for the file itself."""
+    seen: list[Opened] = []
+
+    def open_file(path: Path, width: int = 1280, **options: Any) -> Opened:
+        context = browser.new_context(viewport={"width": width, "height": 900}, offline=True, **options)
+        found = Opened(context.new_page())
+        found.page.on("console", lambda message: found.errors.append(message.text))
+        found.page.on("pageerror", lambda error: found.errors.append(str(error)))
+        found.page.on("request", lambda request: found.requests.append(request.url))
+        found.page.goto(path.as_uri())
+        found.page.wait_for_selector("html[data-ready]")
+        seen.append(found)
+        return found
+
+    yield open_file
+    for found in seen:
+        assert found.errors == []
+        assert [url for url in found.requests if not url.startswith("data:")] == [found.page.url.partition("#")[0]]
+        found.page.context.close()

@@ -49,7 +49,7 @@ def add_curves(package: Package, path: Path) -> None:
         values = np.log10(_table(axes, loss, rows))
         known = values[np.isfinite(values)]
         if len(known):
-            facts["loss"] = [round(float(known.min()), 4), round(float(known.max()), 4)]
+            facts["loss"] = [round(float(known.min()), 6), round(float(known.max()), 6)]
             package.add("curve_loss", quantise(values, known.min(), known.max()))
     package.facts["curves"] = facts
 

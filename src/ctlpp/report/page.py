@@ -38,6 +38,7 @@ def make_page(records: Sequence[Record], packages: Sequence[Package] | None = No
         "version": ctlpp.__version__,
         "titles": paper.TITLES,
         "solved": paper.SOLVED,
+        "learned": paper.LEARNED,
         "runs": [describe(record, graphs) for record in records],
         "results": results(records),
         "grids": grids(records),

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 SEEDS = 25  # behind every published number of A and R
 SOLVED = 0.95  # a seed above this OOD accuracy is counted as successful
+LEARNED = 0.95  # a seed above this IID accuracy has learned its data
 CONVERGED = 0.5  # the Transformers kept for the published table are the first 25 with a higher IID accuracy
 ROUNDING = 0.005  # half a unit of the last published digit
 

@@ -1,18 +1,18 @@
 // Charts as SVG: a row of seeds beside a published number, curves over training, a measure against accuracy.
 
-// Seeds as dots, mean with its interval, and the published mean ± standard deviation.
+// Seeds as dots, mean with its interval, and the published mean with the interval that its deviation allows.
 function forest(values, summary, published) {
   const x = (value) => 8 + 214 * Math.min(Math.max(value, 0), 1);
   const text = `${plural(values.length, "seed")}, mean ${fixed(summary.mean)}, interval ${range(summary.interval)}` +
-    (published ? `; published ${spread(...published)}` : "");
+    (published ? `; published ${fixed(published.mean)}, interval ${range(published.interval)}` : "");
   const chart = svg("svg", { class: "forest", viewBox: "0 0 230 34", role: "img", "aria-label": text });
   for (const tick of [0, 0.25, 0.5, 0.75, 1]) chart.append(svg("line", { class: "axis", x1: x(tick), x2: x(tick), y1: 3, y2: 31 }));
   for (const [at, value] of values.entries()) chart.append(svg("circle", { class: "dot", cx: x(value), cy: 10 + (at % 3) * 2.2, r: 2.6 }));
   if (summary.interval) chart.append(svg("line", { class: "ours", x1: x(summary.interval[0]), x2: x(summary.interval[1]), y1: 20, y2: 20 }));
   if (known(summary.mean)) chart.append(svg("line", { class: "ours", x1: x(summary.mean), x2: x(summary.mean), y1: 16, y2: 24 }));
   if (published) {
-    const [mean, std] = published;
-    chart.append(svg("line", { class: "theirs", x1: x(mean - std), x2: x(mean + std), y1: 28, y2: 28 }));
+    const { mean, interval: [low, high] } = published;
+    chart.append(svg("line", { class: "theirs", x1: x(low), x2: x(high), y1: 28, y2: 28 }));
     chart.append(svg("circle", { class: "theirs", cx: x(mean), cy: 28, r: 3.2 }));
   }
   return chart;
@@ -20,7 +20,7 @@ function forest(values, summary, published) {
 
 // lines: [{ points: [[x, y]…], kind, title }]; x from 0 to `last`, y within [low, high]
 function curves({ lines, last, low = 0, high = 1, ticks, label }) {
-  const [width, height, left, bottom] = [280, 180, 36, 24];
+  const [width, height, left, bottom] = [280, 180, 42, 24];
   const x = (step) => left + (width - left - 12) * (last ? step / last : 0.5);
   const y = (value) => 8 + (height - 8 - bottom) * (1 - (value - low) / (high - low || 1));
   const chart = svg("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
@@ -35,10 +35,19 @@ function curves({ lines, last, low = 0, high = 1, ticks, label }) {
   for (const { points, kind, title } of lines) {
     const path = points.map(([step, value]) => `${x(step).toFixed(1)},${y(value).toFixed(1)}`).join(" ");
     chart.append(points.length === 1
-      ? svg("circle", { class: "dot", cx: x(points[0][0]), cy: y(points[0][1]), r: 3 }, svg("title", {}, title))
+      ? svg("circle", { class: kind, cx: x(points[0][0]), cy: y(points[0][1]), r: 3 }, svg("title", {}, title))
       : svg("polyline", { class: kind, points: path }, svg("title", {}, title)));
   }
   return chart;
+}
+
+// Places on an axis, each with its number in as many digits as tell them apart; [[place, text]…]
+function distinct(places, value) {
+  const write = (number, digits) => (number < 0.01 ? number.toExponential(digits - 1) : number.toPrecision(digits));
+  const texts = (digits) => places.map((place) => write(value(place), digits));
+  const digits = [2, 3, 4].find((count) => new Set(texts(count)).size === places.length) ?? 5;
+  const found = new Map(texts(digits).map((text, at) => [text, places[at]]));
+  return [...found].map(([text, place]) => [place, text]);
 }
 
 const SHARES = [[0, "0"], [0.25, ".25"], [0.5, ".5"], [0.75, ".75"], [1, "1"]];

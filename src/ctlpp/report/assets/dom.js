@@ -48,9 +48,9 @@ function segments(label, options, chosen, change) {
 
 const none = "–";
 const known = (value) => typeof value === "number" && Number.isFinite(value);
-const fixed = (value, digits = 2) => (known(value) ? value.toFixed(digits) : none);
+const fixed = (value, digits = 2) => (known(value) ? (Number(value.toFixed(digits)) || 0).toFixed(digits).replace("-", "−") : none); // never −0.00
 const percent = (value) => (known(value) ? `${Math.round(100 * value)} %` : none);
-const signed = (value, digits = 2) => (known(value) ? (value < 0 ? "−" : "+") + Math.abs(value).toFixed(digits) : none);
+const signed = (value, digits = 2) => (known(value) && Number(value.toFixed(digits)) > 0 ? "+" : "") + fixed(value, digits);
 const spread = (mean, std) => (known(mean) ? fixed(mean) + (known(std) ? ` ± ${fixed(std)}` : "") : none);
 const range = (pair, text = fixed) => (pair ? `${text(pair[0])} … ${text(pair[1])}` : none);
 const thousands = (value) => (known(value) ? value.toLocaleString("en") : none);

@@ -7,11 +7,19 @@ function ranked(run) {
   return data.runs[run].seeds.filter((seed) => !seed[3] && known(seed[2])).sort((a, b) => a[2] - b[2]).map((seed) => seed[0]);
 }
 
+const hasLearned = (run, seed) => data.runs[run].seeds.find((entry) => entry[0] === seed)?.[1] > data.learned;
+
+// The seeds to look at first: the least accurate of those that have learned their data, then the others.
+const suspects = (run) => ranked(run).sort((a, b) => hasLearned(run, b) - hasLearned(run, a));
+
+// The run of the least accurate seed among those that have learned their data (among all, if none has); runs in which
+// another seed succeeds come first, for that is what it should stand beside.
 function firstChoice() {
-  const analysed = [...data.runs.keys()].filter((at) => data.runs[at].inside && ranked(at).length);
-  const contrast = (at) => { const seeds = ranked(at); return oodOf(at, seeds.at(-1)) - oodOf(at, seeds[0]); };
-  const best = analysed.reduce((a, b) => (a === null || contrast(b) > contrast(a) ? b : a), null);
-  return best ?? [...data.runs.keys()].find((at) => data.runs[at].inside) ?? (data.runs.length ? 0 : null);
+  const analysed = [...data.runs.keys()].filter((at) => data.runs[at].inside);
+  const firsts = analysed.filter((at) => ranked(at).length).map((at) => [at, suspects(at)[0]]);
+  const contrast = ([run, seed]) => oodOf(run, seed) <= data.solved && oodOf(run, ranked(run).at(-1)) > data.solved;
+  firsts.sort((a, b) => hasLearned(...b) - hasLearned(...a) || contrast(b) - contrast(a) || oodOf(...a) - oodOf(...b));
+  return firsts[0]?.[0] ?? analysed[0] ?? (data.runs.length ? 0 : null);
 }
 
 // A successful seed of the same run, else of another run on the same variant and size, else the best there is.
@@ -28,7 +36,7 @@ function reference(run) {
 async function chooseRun(run, jump = false) {
   chosen.run = run;
   const seeds = await seedsOf(run);
-  chosen.seed = ranked(run).find((seed) => seeds.includes(seed)) ?? seeds[0] ?? null;
+  chosen.seed = suspects(run).find((seed) => seeds.includes(seed)) ?? seeds[0] ?? null;
   chosen.symbol = (await viewOf(run, chosen.seed))?.hardest() ?? 0;
   [chosen.otherRun, chosen.otherSeed] = reference(run);
   if (!(await seedsOf(chosen.otherRun)).includes(chosen.otherSeed)) chosen.otherSeed = await bestOf(chosen.otherRun);
@@ -143,9 +151,17 @@ function showMeasures(view, other) {
       scatter(points, `OOD accuracy against ${measure.label}, one dot a seed`));
   });
   show("measures-body", el("p", { class: "lead break" }, `Measures of ${data.runs[view.run].name}, and their correlation with OOD accuracy over its seeds (Pearson, 95 % bootstrap interval). `),
+    unlearned(view),
     el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Measures" }, el("table", { class: "list" }, el("thead", {}, el("tr", {}, ["Measure", `Seed ${view.seed}`, other ? `Seed ${other.seed} beside it` : "Beside it", "Mean over seeds", "Correlation with OOD"]
       .map((head, at) => el("th", { scope: "col", class: at ? "number" : "" }, head)))), el("tbody", {}, rows))),
     el("h3", {}, "OOD accuracy (up) against each measure, a dot a seed"), el("div", { class: "grid" }, plots));
+}
+
+// A warning where some seeds are no failures of composition.
+function unlearned(view) {
+  const seeds = ranked(view.run).filter((seed) => view.facts.seeds.includes(seed));
+  const count = seeds.filter((seed) => !hasLearned(view.run, seed)).length;
+  return count > 0 && el("p", { class: "note small", id: "unlearned" }, `${count} of ${plural(seeds.length, "seed")} ${count === 1 ? "has not learned its" : "have not learned their"} data (IID at most ${data.learned}): here a measure may only tell whether a seed has learned at all.`);
 }
 
 function showCurves({ facts, arrays }) {
@@ -176,11 +192,12 @@ function showCurves({ facts, arrays }) {
   }
   if (loss) {
     const [low, high] = loss;
-    const ticks = [low, (low + high) / 2, high].map((value) => [value, (10 ** value).toPrecision(2)]);
+    const ticks = distinct([low, (low + high) / 2, high], (value) => 10 ** value);
     add("Training loss (logarithmic)", curves({ lines: linesOf(arrays.curve_loss, (share) => low + share * (high - low)), last, low, high, ticks, label: "Training loss of every seed" }));
   }
-  const mark = (cls) => svg("svg", { width: 26, height: 8, "aria-hidden": "true" }, svg("line", { class: cls, x1: 0, x2: 26, y1: 4, y2: 4 }));
-  show("curves-body", el("p", { class: "lead break" }, `Every seed of ${name}. Point at a line for its seed.`), el("div", { class: "grid" }, made),
+  const single = steps.length === 1;
+  const mark = (cls) => svg("svg", { width: 26, height: 8, "aria-hidden": "true" }, single ? svg("circle", { class: cls, cx: 13, cy: 4, r: 3 }) : svg("line", { class: cls, x1: 0, x2: 26, y1: 4, y2: 4 }));
+  show("curves-body", el("p", { class: "lead break" }, `Every seed of ${name}. Point at a ${single ? "dot" : "line"} for its seed.`), el("div", { class: "grid" }, made),
     el("div", { class: "legend" }, el("span", {}, mark("seedline chosen"), `seed ${chosen.seed}`), same && chosen.otherSeed !== chosen.seed && el("span", {}, mark("seedline other"), `seed ${chosen.otherSeed}, beside it`), el("span", {}, mark("seedline"), "the other seeds")));
 }
 

@@ -34,7 +34,7 @@ function legend(published) {
   const mean = svg("svg", { width: 34, height: 12, "aria-hidden": "true" }, svg("line", { class: "ours", x1: 2, x2: 32, y1: 6, y2: 6 }), svg("line", { class: "ours", x1: 17, x2: 17, y1: 1, y2: 11 }));
   const theirs = svg("svg", { width: 34, height: 12, "aria-hidden": "true" }, svg("line", { class: "theirs", x1: 2, x2: 32, y1: 6, y2: 6 }), svg("circle", { class: "theirs", cx: 17, cy: 6, r: 3.2 }));
   return el("div", { class: "legend" }, el("span", {}, dots, "a seed"), el("span", {}, mean, "mean and its 95 % bootstrap interval"),
-    published && el("span", {}, theirs, "published mean ± standard deviation"), el("span", {}, `solved: OOD above ${data.solved}, with its 95 % Wilson interval`));
+    published && el("span", {}, theirs, "published mean and the 95 % interval that its deviation over 25 seeds allows"), el("span", {}, `solved: OOD above ${data.solved}, with its 95 % Wilson interval`));
 }
 
 function resultTable(entries, published) {
@@ -57,7 +57,7 @@ function resultRow(entry, published) {
     el("td", { class: published ? "" : "setting" }, [`protocol ${run.protocol || "unknown"}`, `preset ${run.preset || "unknown"}`, ...run.draw].join(", "), sub(entry.note), el("span", { class: "sub break" }, runsBehind(entry))),
     cell(thousands(ood.seeds), sub(ood.diverged ? `+ ${ood.diverged} diverged` : "")),
     cell(el("b", {}, spread(ood.mean, ood.std)), sub(`IID ${spread(iid.mean, iid.std)}`)),
-    el("td", {}, forest(entry.values.ood, ood, published ? entry.published.ood : null)),
+    el("td", {}, forest(entry.values.ood, ood, published ? { mean: entry.published.ood[0], interval: entry.published.interval } : null)),
     cell(range(ood.interval), sub(`median ${fixed(ood.median)}`)),
     cell(`${ood.solved} of ${ood.seeds + ood.diverged}`, sub(range(ood.solved_share, percent))),
   ];

@@ -37,8 +37,9 @@ function showRuns() {
       choose("filter-variant", "Variant", options("variant", (value) => value || "none"), "", filter("variant")),
       choose("filter-state", "State", options("state", (value) => STATES[value]), "", filter("state")),
       el("span", { id: "count", class: "quiet", role: "status" })),
+    el("p", { class: "small quiet", id: "runs-about" }, "Choose a run to look inside. Means are over seeds that have not diverged; those of unfinished runs are of their last evaluation."),
     el("div", { class: "scroll tall", tabindex: "0", role: "region", "aria-label": "Table of runs" },
-      el("table", { class: "list", id: "run-table" }, el("caption", { class: "small quiet" }, "Choose a run to look inside. Means are over seeds that have not diverged; those of unfinished runs are of their last evaluation."),
+      el("table", { class: "list", id: "run-table", "aria-describedby": "runs-about" },
         el("thead", {}, el("tr", {}, heads)), el("tbody"))));
   listRuns();
 }
@@ -71,6 +72,7 @@ function listRuns() {
   }
   byId("run-table").tBodies[0].replaceChildren(...shown.map(([run, at]) =>
     el("tr", { "data-run": at, "aria-current": at === chosen.run ? "true" : null }, COLUMNS.map((column) => el("td", { class: column.numeric ? "number" : "" }, column.cell(run, at))))));
+  if (!shown.length) byId("run-table").tBodies[0].append(el("tr", {}, el("td", { colspan: COLUMNS.length }, "No run matches.")));
   byId("count").textContent = shown.length === data.runs.length ? plural(shown.length, "run") : `${shown.length} of ${plural(data.runs.length, "run")}`;
 }
 

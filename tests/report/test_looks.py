@@ -1,0 +1,140 @@
+"""What the page opens on, what it warns of, and that nothing on it is cut or misleading."""
+
+import json
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from matplotlib.image import imread
+from tests.report.conftest import Open, make_run, write_history
+
+from ctlpp.report.writing import write_report
+
+
+def with_iid(run: Path, *accuracies: float) -> Path:
+    """The same run, with other accuracies on data like its training data."""
+    result = json.loads((run / "result.json").read_text())
+    for seed, iid in zip(result["seeds"], accuracies, strict=True):
+        seed["accuracy"]["iid"] = iid
+    (run / "result.json").write_text(json.dumps(result))
+    return run
+
+
+def with_loss(run: Path, *losses: float) -> Path:
+    """The same run, evaluated once, with a training loss for each seed."""
+    write_history(run / "metrics.parquet", range(len(losses)), [300])
+    table = pq.read_table(run / "metrics.parquet")
+    found = pa.array([losses[seed] for seed in table["seed"].to_pylist()])
+    pq.write_table(table.set_column(table.schema.get_field_index("loss"), "loss", found), run / "metrics.parquet")
+    return run
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Path:
+    """A page over a run in which seeds 0 and 1 have not learned their data, and one in which all have."""
+    with_iid(make_run(tmp_path / "runs" / "a-stuck", (0.1, 0.2, 0.6, 1.0)), 0.56, 0.95, 1.0, 1.0)
+    with_loss(make_run(tmp_path / "runs" / "b-learned", (0.9, 0.4, 0.97)), 1.3001, 1.3004, 1.3009)
+    write_report([tmp_path / "runs"], tmp_path / "report.html")
+    return tmp_path / "report.html"
+
+
+def sides(page: Any) -> list[str]:
+    return [" ".join(text.split()) for text in page.locator(".who").all_inner_texts()]
+
+
+def test_it_opens_on_the_worst_seed_that_has_learned_its_data(opened: Open, written: Path) -> None:
+    assert sides(opened(written).page) == [
+        "Seed 1 IID 1.00, OOD 0.40 not solved b-learned",
+        "Seed 2 IID 1.00, OOD 0.97 solved b-learned",
+    ]
+
+
+def test_a_chosen_run_opens_on_the_worst_of_its_seeds_that_have_learned(opened: Open, written: Path) -> None:
+    shown = opened(written)
+    shown.choose("choose-run", "0")
+    assert [side.partition(" IID")[0] for side in sides(shown.page)] == ["Seed 2", "Seed 3"]
+
+
+def test_a_run_with_a_successful_seed_comes_before_one_that_fails_throughout(opened: Open, tmp_path: Path) -> None:
+    make_run(tmp_path / "runs" / "fails", (0.2, 0.3))
+    make_run(tmp_path / "runs" / "differs", (0.4, 1.0))
+    make_run(tmp_path / "runs" / "succeeds", (1.0, 1.0))
+    write_report([tmp_path / "runs"], tmp_path / "report.html")
+    assert [side.partition(" IID")[0] for side in sides(opened(tmp_path / "report.html").page)] == ["Seed 0", "Seed 1"]
+    assert opened(tmp_path / "report.html").page.locator("#run-table tr[aria-current] button").inner_text() == "differs"
+
+
+def test_where_no_seed_has_learned_it_opens_on_the_worst_of_all(opened: Open, tmp_path: Path) -> None:
+    with_iid(make_run(tmp_path / "runs" / "one", (0.3, 0.4)), 0.5, 0.5)
+    with_iid(make_run(tmp_path / "runs" / "two", (0.5, 0.2)), 0.5, 0.5)
+    write_report([tmp_path / "runs"], tmp_path / "report.html")
+    assert sides(opened(tmp_path / "report.html").page)[0] == "Seed 1 IID 0.50, OOD 0.20 not solved two"
+
+
+def test_correlations_over_seeds_that_have_not_learned_come_with_a_warning(opened: Open, written: Path) -> None:
+    shown = opened(written)
+    assert shown.page.locator("#unlearned").count() == 0
+    shown.choose("choose-run", "0")
+    assert shown.page.inner_text("#unlearned") == (
+        "2 of 4 seeds have not learned their data (IID at most 0.95): "
+        "here a measure may only tell whether a seed has learned at all."
+    )
+
+
+@pytest.mark.parametrize("width", [1280, 1400, 1920])
+def test_the_table_of_runs_fits_a_wide_window(opened: Open, written: Path, width: int) -> None:
+    page = opened(written, width=width).page
+    table = "document.querySelector('#run-table').parentElement"
+    assert page.evaluate(f"{table}.scrollWidth <= {table}.clientWidth")
+
+
+def test_the_sentence_above_the_runs_wraps_in_a_narrow_window(opened: Open, written: Path) -> None:
+    box = opened(written, width=390).page.locator("#runs-about").bounding_box()
+    assert box["x"] + box["width"] <= 390
+    assert box["height"] > 40, "several lines"
+
+
+def test_a_search_without_a_hit_says_so(opened: Open, written: Path) -> None:
+    shown = opened(written)
+    shown.page.fill("#filter", "nowhere")
+    assert shown.column(1) == ["No run matches."]
+    assert shown.page.inner_text("#count") == "0 of 2 runs"
+    shown.page.fill("#filter", "learned")
+    assert shown.column(1) == ["b-learned"]
+
+
+def test_seeds_evaluated_once_are_dots_in_the_colours_of_the_legend(opened: Open, written: Path) -> None:
+    page = opened(written).page
+    fills = "(all) => all.map((one) => getComputedStyle(one).fill)"
+    legend = page.locator("#curves .legend circle").evaluate_all(fills)
+    dots = page.locator("#curves figure").first.locator("circle").evaluate_all(fills)
+    assert len(set(legend)) == 3, "the chosen seed, the one beside it, the others"
+    assert sorted(dots) == sorted(legend)
+    assert "Point at a dot" in page.inner_text("#curves")
+
+
+def test_a_narrow_range_of_the_loss_gets_as_many_digits_as_it_needs(opened: Open, written: Path) -> None:
+    labels = opened(written).page.locator("#curves figure").last.locator("text").all_text_contents()
+    assert labels[:3] == ["1.3001", "1.3005", "1.3009"]
+
+
+def test_a_sampling_graph_has_one_background_in_the_dark(opened: Open, written: Path) -> None:
+    page = opened(written, color_scheme="dark").page
+    box, drawing = page.locator(".drawing").first, page.locator(".drawing svg").first
+    outer, inner = (imread(BytesIO(one.screenshot())) for one in (box, drawing))
+    assert outer[5, 100].tolist() == inner[3, inner.shape[1] // 2].tolist()
+
+
+def test_nothing_is_printed_as_minus_zero(opened: Open, tmp_path: Path) -> None:
+    run = make_run(tmp_path / "runs" / "run", (0.3, 1.0))
+    path = run / "analysis" / "analysis.json"
+    content = json.loads(path.read_text())
+    content["measures"]["interchange_across"]["values"] = [-0.004, -0.25]
+    content["correlations"]["interchange_across"] = {"pearson": -0.003, "low": -0.5, "high": 0.004}
+    path.write_text(json.dumps(content))
+    write_report([tmp_path / "runs"], tmp_path / "report.html")
+    row = opened(tmp_path / "report.html").page.locator("#measures tbody tr").first
+    assert row.locator("td").all_inner_texts() == ["0.00", "−0.25", "−0.13", "0.00\n−0.50 … 0.00"]
