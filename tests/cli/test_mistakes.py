@@ -157,8 +157,22 @@ def test_a_folder_that_exists_is_kept(command: Command, refused: Refused) -> Non
 def test_force_replaces_only_dataset_folders(refused: Refused) -> None:
     Path("letters").mkdir()
     Path("letters/love.txt").write_text("keep me")
-    line = "letters is not a dataset folder, so --force does not replace it; choose another folder"
+    line = "letters is not a dataset folder, so it is not replaced; choose another folder"
     assert refused("generate", "A", *SMALL, "--out", "letters", "--force") == line
+
+
+@pytest.mark.parametrize(
+    ("out", "line"),
+    [
+        ("letters", "letters is not a dataset folder, so it is not replaced; choose another folder"),
+        ("", ". is not a dataset folder, so it is not replaced; choose another folder"),
+        ("letters/love.txt", "letters/love.txt is a file; choose a folder"),
+    ],
+)
+def test_force_is_not_advised_where_it_would_not_help(refused: Refused, out: str, line: str) -> None:
+    Path("letters").mkdir()
+    Path("letters/love.txt").write_text("keep me")
+    assert refused("generate", "A", *SMALL, "--out", out) == line
 
 
 def test_a_file_in_the_way_is_no_folder(refused: Refused) -> None:

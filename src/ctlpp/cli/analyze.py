@@ -56,13 +56,11 @@ def analyze(
 
     `ctlpp analyze runs/ndr-R --bases all --device cuda`
     """
-    from ctlpp.analysis.run import check_kept
     from ctlpp.analysis.study import STAGES
     from ctlpp.cli.progress import progress
     from ctlpp.figures.whole_run import analyze_run
     from ctlpp.training.folder import read_config
 
-    check_kept(run)
     with naming("device"), ExitStack() as bars:
 
         def computing(total: int) -> Callable[[int], None]:
