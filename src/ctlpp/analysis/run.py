@@ -28,10 +28,10 @@ from ctlpp.analysis.measures import MEASURES
 from ctlpp.analysis.study import Analysis, analyze, count_bases
 from ctlpp.analysis.tables import tables
 from ctlpp.benchmark.task import Task
-from ctlpp.cli.evaluate import check_fit
 from ctlpp.models.own import Factory
 from ctlpp.storage.reading import load
 from ctlpp.storage.task_file import from_json
+from ctlpp.training.fitting import check_fit
 from ctlpp.training.folder import read_config
 from ctlpp.training.result import Run
 from ctlpp.training.run import load_run

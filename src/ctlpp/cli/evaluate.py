@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -26,6 +26,7 @@ def evaluate(
     from ctlpp.cli.scores import by_length
     from ctlpp.cli.tables import print_table
     from ctlpp.storage.reading import load
+    from ctlpp.training.fitting import check_fit
     from ctlpp.training.run import load_run
 
     with naming("device"):
@@ -38,22 +39,3 @@ def evaluate(
         typer.echo(f"Note: the run in {run} is unfinished (step {trained.step:,} of {steps:,}).", err=True)
     title = f"{trained.config['model']}, {count(len(trained.crowd.seeds))} after {trained.step:,} steps, on {data}"
     print_table(title, by_length(scores))
-
-
-def check_fit(config: dict[str, Any], task: Any, run: Path, data: Path) -> None:
-    """Refuse data whose tokens mean something else than in training."""
-    for what, ours, theirs in (
-        ("tokens", config["vocab_size"], task.vocabulary.size),
-        ("symbols", config["n_classes"], task.n_symbols),
-    ):
-        if ours != theirs:
-            raise ValueError(f"{data} has {theirs} {what}, the run in {run} was trained with {ours}: they do not fit")
-    trained = config.get("task")
-    if not trained:
-        return
-    if trained["order"] != task.order:
-        raise ValueError(f"{data} is written {task.order}, the run in {run} was trained {trained['order']}")
-    tables = {name: list(table) for name, table in task.functions.items()}
-    if trained["functions"] != tables:
-        other = next((name for name in tables if trained["functions"].get(name) != tables[name]), "the order of names")
-        raise ValueError(f"{data} has other functions than the run in {run} was trained with ({other}); use its task")
