@@ -4,6 +4,10 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("patient", deadline=None)  # a busy machine is no failure
+settings.load_profile("patient")
 
 
 @pytest.fixture(autouse=True)

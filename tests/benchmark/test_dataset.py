@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ctlpp.benchmark.dataset import Dataset, generate
@@ -85,7 +85,6 @@ vocabularies = st.builds(
 )
 
 
-@settings(deadline=None)
 @given(vocabularies, st.sampled_from(ORDERS), st.integers(1, 5), st.integers(0, 20), st.integers(0, 99))
 def test_what_is_written_is_read_back(vocabulary: Vocabulary, order: Order, length: int, n: int, seed: int) -> None:
     random = np.random.default_rng(seed)

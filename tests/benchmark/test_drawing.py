@@ -195,7 +195,7 @@ def test_every_free_example_is_equally_likely_whatever_is_taken(taken: int, shar
     assert chance_of_counts(draws, free) > UNLIKELY
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.sampled_from(sorted(LANGUAGES)), st.integers(1, 4), st.sampled_from(WEIGHTINGS), st.data())
 def test_a_draw_has_the_size_asked_for_no_duplicates_and_nothing_taken(
     name: str, length: int, weighting: Weighting, data: st.DataObject

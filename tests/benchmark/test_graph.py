@@ -2,7 +2,7 @@ from collections.abc import Sequence
 from itertools import product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ctlpp.benchmark.graph import IN, OUT, Graph, Restriction, check_graph, complete_graph
@@ -82,7 +82,6 @@ def test_everything_follows_everything_in_the_complete_graph() -> None:
 edges = st.sets(st.sampled_from([*product((IN, "a", "b"), "ab"), *product("ab", [OUT])]))
 
 
-@settings(deadline=None)
 @given(edges, edges)
 def test_what_two_graphs_share_is_what_both_allow(one: set[tuple[str, str]], other: set[tuple[str, str]]) -> None:
     def walks(chosen: set[tuple[str, str]]) -> set[tuple[str, ...]]:

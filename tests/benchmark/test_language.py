@@ -17,7 +17,7 @@ from ctlpp.benchmark.language import Language
 from ctlpp.benchmark.streams import Stream
 from ctlpp.benchmark.variants import plan_variant
 
-thorough = settings(max_examples=200, deadline=None)
+thorough = settings(max_examples=200)
 Walk = tuple[int, tuple[int, ...]]  # the start symbol and the functions, first one first
 
 
@@ -203,7 +203,7 @@ def test_numbers_beyond_64_bits_are_exact(name: str) -> None:
     assert walks == sorted(walks), "numbers are in dictionary order"
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 60**12 * 8 - 1))
 def test_the_digits_of_a_number_are_the_functions_where_everything_may_follow_everything(number: int) -> None:
     language, _ = BIG["any of 60 functions, 12 long"]

@@ -64,7 +64,7 @@ def test_all_examples_of_a_sequence_are_those_on_the_symbols_that_the_graph_allo
     assert [written(firsts)[i][1] for i in of] == [functions for _, functions in expected]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     variant=st.sampled_from(VARIANTS),
     length=st.sampled_from([2, 4]),
@@ -95,7 +95,7 @@ def test_the_examples_are_distinct_in_the_graph_and_of_exactly_so_many_sequences
     assert_enough(language, length, n, most, weighting, seed)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.sampled_from(VARIANTS), st.sampled_from(["uniform", "sequential"]), st.integers(5, 300), st.integers(0, 50))
 def test_the_share_that_is_recommended_is_the_smallest_that_will_do(
     variant: str, weighting: Weighting, n: int, seed: int
@@ -121,7 +121,7 @@ def assert_enough(language: Language, length: int, n: int, most: int, weighting:
     assert all(start in symbols[functions] for start, functions in drawn)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.sampled_from(VARIANTS), st.sampled_from(["uniform", "sequential"]), st.integers(0, 50), st.data())
 def test_the_sequences_of_a_smaller_limit_are_the_first_of_a_larger_one(
     variant: str, weighting: Weighting, seed: int, data: st.DataObject

@@ -15,7 +15,7 @@ def inputs(dataset: Dataset, split: str) -> set[str]:
     return {text for text, _ in dataset.texts(split)}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     variant=st.sampled_from(VARIANTS),
     protocol=st.sampled_from(["paper", "released"]),

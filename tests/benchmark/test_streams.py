@@ -3,7 +3,7 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
@@ -11,7 +11,6 @@ from ctlpp.benchmark.distinct import first_occurrences, member
 from ctlpp.benchmark.functions import bijection, function_names, random_bijections
 from ctlpp.benchmark.streams import Stream
 
-patient = settings(deadline=None)
 UNLIKELY = 1e-4  # fixed seeds: a test that passes once passes for ever
 
 
@@ -34,7 +33,6 @@ def test_integers_below_a_bound_are_equally_likely(bound: int) -> None:
     assert bound == 1 or chisquare(counts).pvalue > UNLIKELY
 
 
-@patient
 @given(st.integers(1, 300).flatmap(lambda bits: st.integers(max(1, 2 ** (bits - 1)), 2**bits)), st.integers(0, 50))
 def test_integers_of_any_size_stay_below_their_bound(bound: int, n: int) -> None:
     drawn = Stream(0, bound).below(bound, n).tolist()
@@ -59,7 +57,6 @@ def test_every_ordered_choice_of_distinct_integers_is_equally_likely(bound: int,
     assert chisquare([drawn[choice] for choice in choices]).pvalue > UNLIKELY
 
 
-@patient
 @given(st.integers(1, 2**70), st.integers(0, 200))
 def test_distinct_integers_are_distinct(bound: int, n: int) -> None:
     n = min(n, bound)
@@ -71,7 +68,6 @@ def test_distinct_integers_are_distinct(bound: int, n: int) -> None:
 integers = st.lists(st.integers(-3, 3) | st.integers(2**63, 2**63 + 3))
 
 
-@patient
 @given(integers, integers)
 def test_first_occurrences_and_membership_are_those_of_python(values: list[int], of: list[int]) -> None:
     these, those = np.array(values, dtype=object), np.array(of, dtype=object)

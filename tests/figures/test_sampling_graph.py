@@ -215,7 +215,7 @@ def graphs(draw: st.DrawFn) -> tuple[list[str], Edges, Edges]:
     return groups, draw(some), draw(some)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(graphs())
 def test_any_graph_is_drawn_whole_without_overlapping_nodes_or_edges_over_nodes(
     graph: tuple[list[str], Edges, Edges],

@@ -76,7 +76,7 @@ anything = st.recursive(leaves, lambda inner: st.lists(inner) | st.dictionaries(
 FILES = ("config.json", "result.json", "analysis/analysis.json")
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), file=st.sampled_from(FILES))
 def test_whatever_a_file_says_there_is_a_page(tmp_path: Path, data: st.DataObject, file: str) -> None:
     with TemporaryDirectory(dir=tmp_path) as place:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ctlpp.benchmark.dataset import Dataset
@@ -57,7 +57,6 @@ def test_the_sum_is_that_of_the_lines_and_does_not_depend_on_batches(
 cells = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(cells, cells), max_size=8), st.integers(0, 8), st.integers(0, 8))
 def test_lines_are_input_tab_output_newline_also_of_a_slice(
     pairs: list[tuple[str, str]], start: int, length: int

@@ -242,7 +242,7 @@ junk = st.recursive(
 )  # fmt: skip
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(data=st.data(), variant=st.sampled_from(["A", "S"]), value=junk, action=st.sampled_from(["put", "drop", "add"]))
 def test_junk_in_task_json_is_refused_in_one_line_or_does_no_harm(
     originals: Folders, data: st.DataObject, variant: str, value: Any, action: str

@@ -4,7 +4,7 @@ Example:
     >>> from ctlpp.reproduce.plan import plan
     >>> (cell,) = plan("table1", only=["ndr-R-released"])
     >>> round(seconds(cell, len(cell.seeds), "cuda") / 60)  # 25 seeds on an H200
-    16
+    15
 """
 
 from __future__ import annotations
