@@ -16,6 +16,7 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from ctlpp.figures.style import DARK, GREY
+from ctlpp.report.statistics import spread_interval
 
 BIN = 0.025  # of accuracy: dots nearer than this stand side by side
 STEP = 0.06  # between them, at most
@@ -59,12 +60,8 @@ def draw_dots(axes: Axes, at: float, dots: Dots, colour: str, width: float = 0.2
 
 def draw_published(axes: Axes, at: float, row: tuple[float, float], seeds: int) -> None:
     """A published mean with the 95 % interval that its standard deviation allows."""
-    from scipy.stats import t
-
-    mean, std = row
-    half = std / np.sqrt(seeds) * float(t.ppf(0.975, seeds - 1))
-    axes.plot([at, at], [mean - half, mean + half], "-", color=GREY, linewidth=0.9, solid_capstyle="butt")
-    axes.plot([at], [mean], "D", color="white", markersize=3.6, markeredgecolor=DARK, markeredgewidth=0.7, zorder=4)
+    axes.plot([at, at], spread_interval(row, seeds), "-", color=GREY, linewidth=0.9, solid_capstyle="butt")
+    axes.plot([at], [row[0]], "D", color="white", markersize=3.6, markeredgecolor=DARK, markeredgewidth=0.7, zorder=4)
 
 
 def key(axes: Axes, colours: dict[str, str], published: bool = True) -> tuple[list[Any], list[str]]:

@@ -9,7 +9,7 @@ import numpy as np
 from ctlpp.analysis.correlation import Correlation, correlate
 from ctlpp.analysis.measures import MEASURES, PREDICTORS
 from ctlpp.report.collecting import Seed
-from ctlpp.report.published import SOLVED
+from ctlpp.report.published import LEARNED
 from ctlpp.report.strangers import DamagedError, items, part, read_object, real, whole
 from ctlpp.reproduce.results.cells import Cell
 from ctlpp.reproduce.results.found import Found
@@ -23,7 +23,7 @@ PICTURE = "cosine_across"  # what the paper's similarity matrices show
 
 ABOUT = (
     "Pearson's correlation of each measure with OOD accuracy over the seeds that have learned their data (IID above"
-    f" {SOLVED}), with its 95 % bootstrap interval. Only cells with at least {SEEDS} such seeds, of which the second"
+    f" {LEARNED}), with its 95 % bootstrap interval. Only cells with at least {SEEDS} such seeds, of which the second"
     f" worst and the second best are at least {APART} apart. The codes are read off the answers to pairs of functions;"
     " the other measures are made of inner states."
 )
@@ -59,7 +59,7 @@ def _predict(cell: Cell) -> Predicted | None:
 
 
 def _learned(seed: Seed) -> bool:
-    return not seed.diverged and seed.accuracy.get("iid", 0) > SOLVED and "ood" in seed.accuracy
+    return not seed.diverged and seed.accuracy.get("iid", 0) > LEARNED and "ood" in seed.accuracy
 
 
 def _measured(cell: Cell) -> dict[int, dict[str, float]]:

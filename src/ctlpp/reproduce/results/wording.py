@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from ctlpp.cli.seeds import count
 from ctlpp.report import published as paper
 from ctlpp.report.statistics import Interval, Summary
+from ctlpp.reproduce.cost import roughly
 from ctlpp.reproduce.results.verdicts import UNDECIDED, Verdict
 
 NONE = "–"
@@ -103,12 +104,8 @@ def ranges(numbers: Iterable[int]) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """A time, roughly."""
-    if seconds is None:
-        return NONE
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+    """A time, roughly, where there is one."""
+    return NONE if seconds is None else roughly(seconds)
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
