@@ -103,7 +103,7 @@ def test_the_page_names_the_seeds_of_the_similarity_figures(full: Path) -> None:
 def test_what_is_missing_is_said_with_its_cost(full: Path) -> None:
     text = chapter(page_of(full), "What has not been run yet")
     assert "of 940 planned seeds have run; the rest takes about" in text
-    assert re.search(r"\| A and R \| Transformer \| paper \| 0 of 2 \| 0 of 100 \| [\d.]+ h \|", text)
+    assert re.search(r"\| A and R \| Transformer \| paper \| 0 of 2 \| 0 of 100 \| \d+ h \d+ min \|", text)
     assert "5 of 25" not in page_of(full).split("## In short")[0]
     assert "20 of 25 seeds to come" in page_of(full)  # of NDR on A
     assert (
