@@ -13,6 +13,7 @@ from ctlpp.analysis.places import choose
 from ctlpp.analysis.study import Analysis
 from ctlpp.benchmark.dataset import generate
 from ctlpp.benchmark.task import Task
+from ctlpp.kernels.fast import without_workspace
 from ctlpp.models.zoo import MODELS, build
 from ctlpp.training.crowd import Crowd, gather
 
@@ -127,6 +128,21 @@ def test_a_seed_has_the_same_numbers_alone_and_in_a_crowd(name: str, task: Task)
     assert (many.answers[1] == alone.answers[0]).all()
     for measure, values in many.measures.items():
         assert values[1] == pytest.approx(alone.measures[measure][0], abs=1e-4), measure
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA GPU here")
+@pytest.mark.parametrize("name", ["lstm", "gru", "transformer", "ndr"])
+def test_a_gpu_finds_what_a_cpu_finds(name: str, task: Task) -> None:
+    without_workspace()  # as after training: what cuBLAS cannot do without one must not be asked of it
+    here, there = (
+        analyze(
+            gather(lambda v, c: build(name, v, c, "quick"), task.vocabulary.size, task.n_symbols, [0, 1], device), task
+        )
+        for device in ("cpu", "cuda")
+    )
+    assert (here.answers == there.answers).mean() > 0.99
+    for measure, values in here.measures.items():
+        np.testing.assert_allclose(there.measures[measure], values, atol=0.05, err_msg=measure)
 
 
 def test_for_a_recurrent_model_interchange_is_the_accuracy_on_the_pair_itself(task: Task) -> None:

@@ -116,6 +116,8 @@ def _at_once(
     parts: list[Crowd], workers: int, cores: int, work: Callable[[Crowd, Event], Result], in_vain: Event
 ) -> list[Result]:
     """`work` done by so many workers, each with so many cores."""
+    if workers == 1:  # here: other threads have to start cores of their own, and are slower with them
+        return [work(part, in_vain) for part in parts]
     threads = torch.get_num_threads()
     torch.set_num_threads(cores)  # within a part
     pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(cores,))

@@ -31,9 +31,9 @@ def probe(states: Tensor, inputs: Inputs) -> tuple[Tensor, Tensor]:
 
 def _accuracy(states: Tensor, inputs: Inputs, fit: list[int], test: list[int]) -> Tensor:
     known, asked = (torch.from_numpy(np.ravel(inputs.value[part])) for part in (fit, test))
-    onehot = torch.eye(inputs.n_symbols, dtype=states.dtype)[known].to(states.device).expand(len(states), -1, -1)
+    onehot = torch.eye(inputs.n_symbols, dtype=states.dtype)[known].expand(len(states), -1, -1)
     found = ridge(states[:, fit].flatten(1, 2), onehot, states[:, test].flatten(1, 2)).argmax(-1)
-    return (found.cpu() == asked).double().mean(1)
+    return (found == asked).double().mean(1)
 
 
 def cka(states: Tensor, inputs: Inputs) -> Tensor:
@@ -49,7 +49,7 @@ def cka(states: Tensor, inputs: Inputs) -> Tensor:
             x, y = (_rows(states, inputs, inputs.members(name)[:count].tolist()) for name in (group, partner))
             k, m = x @ x.mT, y @ y.mT  # (S, N, N): ‖XᵀY‖² is the sum of k · m, and N is small
             cross, norms = (k * m).sum(dim=(1, 2)), ((k * k).sum(dim=(1, 2)) * (m * m).sum(dim=(1, 2))).sqrt()
-            found.append((cross / norms.clamp(min=1e-30)).cpu())
+            found.append(cross / norms.clamp(min=1e-30))
     return _mean(found, len(states))
 
 

@@ -53,6 +53,10 @@ class QuickNDR:
         q_bias, k_bias, v_bias = own["attend.qkv.bias"].chunk(3)
         scale, turn = own["attend.scale"], own["attend.direction_scale"]
         direction, offset = own["attend.direction.weight"] * turn, own["attend.direction.bias"] * turn
+        shift = own["ffn_data.down.bias"]  # added to a, and taken off again where a is read: the sum u needs it anyway
+        own["norm_a.bias"] = own["norm_a.bias"] + shift
+        for up in ("ffn_data.up", "ffn_gate.up"):
+            own[f"{up}.bias"] = own[f"{up}.bias"] - own[f"{up}.weight"] @ shift
         own["read.weight"] = torch.cat([q * scale, k, v, direction])  # (3D + 2H, D)
         own["read.bias"] = torch.cat([q_bias * scale, k_bias, v_bias, offset + own["attend.bias"]])
         own["ask.weight"] = torch.cat([q * scale, direction[:heads]])  # (D + H, D): the first column looks to the right
@@ -111,13 +115,14 @@ class QuickNDR:
         """The new state of some columns from what they have read. (B, R, D), (B, R, D) -> (B, R, D)"""
         old = h.flatten(0, 1)  # (B · R, D)
         a = self.norm("norm_a", torch.addmm(old, read.flatten(0, 1), self.own["attend.out.weight"]))
-        u = self.norm("norm_u", self.ffn("ffn_data", a).add_(a))
-        return torch.lerp(old, u, self.ffn("ffn_gate", a).sigmoid_(), out=u).view(h.shape)
+        u = self.norm("norm_u", torch.addmm(a, self.up("ffn_data", a), self.own["ffn_data.down.weight"]))
+        gate = self.linear("ffn_gate.down", self.up("ffn_gate", a)).sigmoid_()
+        return torch.lerp(old, u, gate, out=u).view(h.shape)
 
-    def ffn(self, name: str, x: Tensor) -> Tensor:
-        """Linear, GELU, linear."""
-        hidden = torch.ops.aten.gelu_(self.linear(f"{name}.up", x))  # in place: new memory costs more than the function
-        return self.linear(f"{name}.down", hidden)
+    def up(self, name: str, x: Tensor) -> Tensor:
+        """Linear, GELU: the hidden units."""
+        hidden: Tensor = torch.ops.aten.gelu_(self.linear(f"{name}.up", x))  # in place: new memory costs more than it
+        return hidden
 
     def linear(self, name: str, x: Tensor) -> Tensor:
         """A linear map of rows."""

@@ -162,14 +162,17 @@ def _exchange(
     """Everything about the states at one place, for the seeds that have it."""
     states = subject.states(inputs.donor_tokens(), place.level)
     donors = states * place.where[:, None, :, None]  # (S, F · n, K, W)
-    flat = donors.flatten(2)
+    flat = donors.flatten(2).cpu()  # for linear algebra in double precision, which is small: the same on every device
     table = flat.view(len(flat), *inputs.value.shape, -1)
     within, across = probe(table, inputs)
     found = {"probe_within": within.numpy(), "probe_across": across.numpy(), "cka": cka(table, inputs).numpy()}
     tried = {"interchange": Donors(donors, np.ones_like(inputs.train), bases)}
     if inputs.partners:
         sample = thin(inputs.ood, SAMPLE)
-        tried |= {k: Donors(stitch(flat, inputs, k).view_as(donors), sample) for k in ("orthogonal", "affine")}
+        tried |= {
+            k: Donors(stitch(flat, inputs, k).view_as(donors).to(donors.device), sample)
+            for k in ("orthogonal", "affine")
+        }
     calls = inputs.n_functions * (1 + bases)
     told = _spread(advance, (STAGES - PLACES) * len(states), calls)
     found["answers"], exchanged = interchange(subject, inputs, place, tried, told)

@@ -36,11 +36,6 @@ class Matrices:
         return Matrices(analysis.inputs, analysis.similarity[row], analysis.clusters[row], title)
 
 
-def draw_seed(analysis: Analysis, row: int, title: str) -> Figure:
-    """The matrices of all symbols of one seed (as Figs. 9 – 11 of the paper)."""
-    return draw_symbols(Matrices.of(analysis, row, title))
-
-
 def draw_contrast(analysis: Analysis, rows: list[int], value: int, titles: list[str]) -> Figure:
     """One symbol in one or two seeds, with the functions' names (as Fig. 3 of the paper)."""
     seeds = [Matrices.of(analysis, row, title) for row, title in zip(rows, titles, strict=True)]
@@ -48,7 +43,7 @@ def draw_contrast(analysis: Analysis, rows: list[int], value: int, titles: list[
 
 
 def draw_symbols(seed: Matrices) -> Figure:
-    """The matrices of all symbols of one seed."""
+    """The matrices of all symbols of one seed (as Figs. 9 – 11 of the paper)."""
     inputs, count = seed.inputs, seed.inputs.n_symbols
     across = min(4, count)
     down = -(-count // across)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import multiprocessing
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
@@ -17,12 +18,13 @@ from ctlpp.figures.accuracy import draw_accuracy, draw_compatibility
 from ctlpp.figures.curves import draw_curves, draw_lengths, shown
 from ctlpp.figures.exchange import draw_interchange, draw_places
 from ctlpp.figures.predictors import draw_ranking, draw_scatter
-from ctlpp.figures.similarity import draw_contrast, draw_seed
+from ctlpp.figures.similarity import Matrices, draw_contrast, draw_symbols
 from ctlpp.figures.style import FORMATS, save, style
 from ctlpp.models.own import Factory
 
 Progress = Callable[[int], Callable[[int], None]]  # told a total, gives what to call with steps done
 MANY = 20  # figures: fewer are drawn before a second process has begun
+BEGIN = "fork" if sys.platform == "linux" else "spawn"  # a fork has everything imported; drawing needs no threads
 Drawing = tuple[str, Callable[[], Figure]]  # file name without its ending
 
 
@@ -86,7 +88,7 @@ def draw_all(
             draw_one(task)
             advance(1)
         return
-    with ProcessPoolExecutor(workers - 1, multiprocessing.get_context("spawn")) as pool:
+    with ProcessPoolExecutor(workers - 1, multiprocessing.get_context(BEGIN)) as pool:
         elsewhere = [pool.submit(draw_one, task) for task in every]
         for task, drawn in zip(reversed(every), reversed(elsewhere), strict=True):
             if drawn.cancel():  # not begun there: this process is a worker, too
@@ -128,7 +130,7 @@ def drawings(study: Study) -> Iterator[Drawing]:
     if found.similarity is not None:
         yield "similarity", partial(draw_contrast, found, rows, value, titles)
         for row, seed in enumerate(found.seeds):
-            yield f"similarity-seed-{seed}", partial(draw_seed, found, row, title_of(study, row))
+            yield f"similarity-seed-{seed}", partial(draw_symbols, Matrices.of(found, row, title_of(study, row)))
 
 
 def examples(study: Study) -> tuple[list[int], list[str], int]:

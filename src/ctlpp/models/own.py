@@ -47,7 +47,9 @@ def load(name: str) -> Factory:
     return factory  # type: ignore[no-any-return]
 
 
-def make(factory: Factory, vocab_size: int, n_classes: int, name: str | None = None) -> nn.Module:
+def make(
+    factory: Factory, vocab_size: int, n_classes: int, name: str | None = None, *, trial: bool = True
+) -> nn.Module:
     """Call `factory` and try the model on a tiny batch. `name` is what error messages call it."""
     who = f"model {getattr(factory, '__name__', factory) if name is None else repr(name)}"
     try:
@@ -56,7 +58,8 @@ def make(factory: Factory, vocab_size: int, n_classes: int, name: str | None = N
         raise ValueError(f"{who}: the factory raised {_one_line(error)}") from error
     if not isinstance(model, nn.Module):
         raise ValueError(f"{who}: the factory returned {type(model).__name__}; it should return an nn.Module")
-    _try(model, vocab_size, n_classes, who)
+    if trial:
+        _try(model, vocab_size, n_classes, who)
     return model
 
 

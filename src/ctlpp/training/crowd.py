@@ -123,10 +123,10 @@ def gather(
 ) -> Crowd:
     """A fresh crowd: the factory is called once a seed, each time with that seed's random numbers."""
     check_seeds(seeds)
-    modules = []
+    modules: list[nn.Module] = []
     for seed in seeds:
         with drawn_from(seed):
-            modules.append(make(factory, vocab_size, n_classes, name))
+            modules.append(make(factory, vocab_size, n_classes, name, trial=not modules))  # one stands for all
     places, start = {}, 0
     for name, parameter in modules[0].named_parameters():
         if parameter.requires_grad:
