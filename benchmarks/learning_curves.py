@@ -59,7 +59,7 @@ def curves(rows: list[tuple[int, Any]], split: str) -> list[list[float]]:
 def draw(source: Path, to: Path) -> None:
     """Mean of the seeds as a line, their range as an area; a row a split, a column a model."""
     from ctlpp.figures.style import COLOURS, DOUBLE, new_figure, save, style
-    from ctlpp.report.published import TITLES
+    from ctlpp.statistics.published import TITLES
 
     found = json.loads(source.read_text())
     with style():

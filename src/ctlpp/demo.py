@@ -27,7 +27,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from ctlpp.report.published import PUBLISHED
+from ctlpp.statistics.published import PUBLISHED
 
 DATA: dict[str, Any] = {
     "symbols": 4,

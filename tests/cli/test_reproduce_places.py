@@ -68,6 +68,15 @@ def test_a_folder_of_something_else_is_refused(refused: Refused) -> None:
     assert line == "src holds other files (thesis.tex, …): choose an empty or a new folder with --out"
 
 
+@pytest.mark.parametrize("more", [(), ("--no-train",)])
+def test_a_page_of_something_else_that_has_the_name_of_the_report_is_not_replaced(refused: Refused, more: Any) -> None:
+    make_piece(Path("out"), "ndr-R-released", [0.5])
+    Path("out/report.html").write_text("<p>My own.")
+    line = refused("reproduce", "table1", "--out", "out", *more)
+    assert line == "out/report.html is not a report of ctlpp, so it is not replaced: move it, or choose another --out"
+    assert Path("out/report.html").read_text() == "<p>My own."
+
+
 def test_a_reproduction_that_came_to_no_run_goes_on(command: Command) -> None:
     asked = ("reproduce", "table1", "--only", "lstm-R-released-quick", "--no-analysis", *SMALL)
     assert command(*asked, "--minutes", "0").code == 130

@@ -12,9 +12,9 @@ from tests.report.conftest import config_of, make_run, make_task
 from ctlpp.models.zoo import MODELS
 from ctlpp.report.collecting import Record, Seed, collect
 from ctlpp.report.comparing import grids, mismatches, results, settings
-from ctlpp.report.published import PUBLISHED
-from ctlpp.report.statistics import summarise
 from ctlpp.reproduce.results.verdicts import judge
+from ctlpp.statistics.published import PUBLISHED
+from ctlpp.statistics.summary import summarise
 from ctlpp.training.recipe import recipe_for
 
 

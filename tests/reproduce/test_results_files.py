@@ -123,7 +123,7 @@ def test_a_full_disk_leaves_the_old_file_whole(tmp_path: Path, monkeypatch: pyte
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "write_bytes", full_disk)
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(ValueError, match=r"file: No space left on device; choose another place or make room$"):
         replace_file(tmp_path / "file", b"new")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
     assert (tmp_path / "file").read_bytes() == b"old"

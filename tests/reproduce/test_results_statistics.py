@@ -10,11 +10,11 @@ from tests.reproduce.making import make_piece, planned
 
 import ctlpp
 from ctlpp.benchmark.task import PROTOCOLS
-from ctlpp.report.statistics import wilson
 from ctlpp.reproduce.results.cells import ALL, RULE, read_cells
 from ctlpp.reproduce.results.found import find
 from ctlpp.reproduce.results.rows import Row, equal_lengths
 from ctlpp.reproduce.results.verdicts import HIGHER, REPRODUCED
+from ctlpp.statistics.summary import wilson
 
 NAME = "ndr-R-released"
 

@@ -8,8 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.reproduce.making import scatter
 
-from ctlpp.report.published import PUBLISHED, ROUNDING
-from ctlpp.report.statistics import FEWEST, summarise
 from ctlpp.reproduce.results.verdicts import (
     HIGHER,
     LOWER,
@@ -21,6 +19,8 @@ from ctlpp.reproduce.results.verdicts import (
     is_inside,
     judge,
 )
+from ctlpp.statistics.published import PUBLISHED, ROUNDING
+from ctlpp.statistics.summary import FEWEST, summarise
 
 NDR = (0.75, 0.27)
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ctlpp.cli.options import naming
-from ctlpp.cli.seeds import count, seeds_of_run
+from ctlpp.cli.seeds import seeds_of_run
+from ctlpp.wording import count
 
 if TYPE_CHECKING:
     from ctlpp.analysis.run import Study

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ctlpp.cli.options import naming
-from ctlpp.cli.seeds import count
+from ctlpp.wording import count
 
 
 def evaluate(

@@ -78,7 +78,7 @@ def reproduce(
     from ctlpp.reproduce.pieces import check_place
     from ctlpp.reproduce.plan import plan as make_plan
     from ctlpp.reproduce.results.cells import RUNS
-    from ctlpp.reproduce.results.writing import check_page
+    from ctlpp.reproduce.results.writing import check_page, check_report
 
     numbers = None if seeds is None else parse_seeds(seeds)
     with naming("device", "seeds_a_piece", "keep_weights", "minutes"):
@@ -94,6 +94,7 @@ def reproduce(
         )
         if page is not None:
             check_page(page)
+        check_report(out)
         if not no_train:
             check_place(out, scale)
         if plan:
@@ -124,7 +125,7 @@ def work_off(cells: Sequence[Planned], out: Path, orders: Orders, page: Path | N
         raise KeyboardInterrupt(how_to_go_on(stop)) from stop
     except MachineError as error:
         fail(str(error), code=1)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         if not (line := machine_trouble(error)):
             raise
         fail(line, code=1)
@@ -182,8 +183,9 @@ class Terminal:
 def print_plan(cells: Sequence[Planned], out: Path, orders: Orders) -> None:
     """What there is, what is to do and what it costs."""
     from ctlpp.cli.tables import print_table, table
-    from ctlpp.reproduce.cost import DEVICES, START, remaining, roughly
+    from ctlpp.reproduce.cost import DEVICES, START, remaining
     from ctlpp.reproduce.pieces import stand
+    from ctlpp.wording import roughly
 
     kind = _kind(orders.device)
     rows = table("", "cell", "seeds", "finished", "to train", "steps", "time")

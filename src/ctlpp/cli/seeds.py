@@ -62,8 +62,3 @@ def name_seeds(seeds: Sequence[int]) -> str:
         else:
             runs.append([seed])
     return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
-
-
-def count(many: int, noun: str = "seed") -> str:
-    """A number with its noun: `1 seed`, `25 seeds`."""
-    return f"{many:,} {noun}{'' if many == 1 else 's'}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -35,16 +36,18 @@ def show(
     """
     settings = {name: value for name, value in locals().items() if name not in ("context", "variant", "out", "force")}
 
-    from ctlpp.cli.files import write_file
     from ctlpp.cli.given import find_task
     from ctlpp.cli.tables import print_task
     from ctlpp.figures.task_graph import draw_task
+    from ctlpp.storage.whole import write_whole
 
     task = find_task(variant, settings, o.chosen(context, settings))
     if out is not None:
         if out.suffix != ".svg":
             raise ValueError(f"--out {out}: the drawing is SVG; name a file that ends in .svg")
-        write_file(out, draw_task(task), force=force)
+        if os.path.lexists(out) and not force:
+            raise ValueError(f"{out} exists already; choose another file, or say --force to replace it")
+        write_whole(out, draw_task(task).encode())
     print_task(task)
     if out is not None:
         typer.echo(f"Drawn in {out}")

@@ -1,1 +1,1 @@
-"""Drawings: sampling graphs as SVG text."""
+"""Pictures: of tasks, of what a run has learned, of many runs beside the published numbers."""

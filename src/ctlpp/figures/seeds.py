@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from ctlpp.figures.style import DARK, GREY
-from ctlpp.report.statistics import spread_interval
+from ctlpp.statistics.summary import spread_interval
 
 BIN = 0.025  # of accuracy: dots nearer than this stand side by side
 STEP = 0.06  # between them, at most

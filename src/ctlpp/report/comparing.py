@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ctlpp.report import published as paper
 from ctlpp.report.collecting import Record, Seed
-from ctlpp.report.statistics import (
+from ctlpp.report.strangers import items, part, real, text, whole
+from ctlpp.statistics import published as paper
+from ctlpp.statistics.summary import (
     Interval,
     Summary,
     cautious,
@@ -19,7 +20,6 @@ from ctlpp.report.statistics import (
     summarise,
     wilson,
 )
-from ctlpp.report.strangers import items, part, real, text, whole
 
 SPLITS = ("iid", "ood")
 WATCHING = ("eval_every", "checkpoint_every", "checkpoint_minutes")  # settings that leave the results alone

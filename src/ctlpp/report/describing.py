@@ -8,8 +8,8 @@ from dataclasses import asdict
 from typing import Any
 
 from ctlpp.report.collecting import Record
-from ctlpp.report.statistics import summarise
 from ctlpp.report.strangers import items, part, text, whole
+from ctlpp.statistics.summary import summarise
 
 SECTIONS = {"options": "model", "recipe": "training", "engine": "machine", "versions": "versions", "about": "notes"}
 MOST_GROUPS, MOST_EDGES = 40, 400  # that are drawn

@@ -16,13 +16,13 @@ from importlib.resources import files
 from typing import Any
 
 import ctlpp
-from ctlpp.report import published as paper
 from ctlpp.report.collecting import Record
 from ctlpp.report.comparing import grids, results
 from ctlpp.report.curves import add_curves
 from ctlpp.report.describing import describe
 from ctlpp.report.inside import add_inside
 from ctlpp.report.packing import FINEST, Package
+from ctlpp.statistics import published as paper
 
 SCRIPTS = ("dom", "matrix", "charts", "results", "runs", "inside", "main")  # in this order
 LARGEST = 14_800_000  # bytes that a page should not exceed

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ctlpp.cli.files import write_file
 from ctlpp.report.collecting import Record, collect
 from ctlpp.report.packing import Package
 from ctlpp.report.page import make_page, pack
+from ctlpp.storage.whole import write_whole
 
 HEAD = 4_000  # bytes of a page in which its title stands
 NOUNS = {
@@ -50,10 +50,10 @@ def write_report(
     for record in records:
         packages.append(pack(record))
         advance(1)
-    page = make_page(records, packages)
-    write_file(out, page, force=force)
+    page = make_page(records, packages).encode()
+    write_whole(out, page)
     analysed = sum("inside" in package.facts for package in packages)
-    return Written(len(records), analysed, len(page.encode()), tuple(remarks(records, packages)))
+    return Written(len(records), analysed, len(page), tuple(remarks(records, packages)))
 
 
 def remarks(records: Sequence[Record], packages: Sequence[Package]) -> Iterator[str]:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ctlpp.report import published as paper
 from ctlpp.report.collecting import Record, Seed, candidates, read_record
 from ctlpp.report.comparing import key_of, mismatches
 from ctlpp.report.strangers import part, text, whole
+from ctlpp.statistics import published as paper
 
 RUNS = "runs"  # the folder of a results folder that holds them
 ALL, RULE = "all", "rule"  # the two ways to count: every seed, and the paper's rule

@@ -6,9 +6,6 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from ctlpp.cli.seeds import count
-from ctlpp.report import published as paper
-from ctlpp.report.statistics import FEWEST
 from ctlpp.report.strangers import part, text
 from ctlpp.reproduce.results.checked import checks_table, settings_table
 from ctlpp.reproduce.results.found import Found, repeats, tables
@@ -33,6 +30,9 @@ from ctlpp.reproduce.results.tables import (
 from ctlpp.reproduce.results.variance import components
 from ctlpp.reproduce.results.verdicts import NEGLIGIBLE, USUAL
 from ctlpp.reproduce.results.wording import NONE, duration, listed, number, table, title
+from ctlpp.statistics import published as paper
+from ctlpp.statistics.summary import FEWEST
+from ctlpp.wording import count
 
 NOT_YET = "Nothing of this has run yet."
 RULES = (

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ctlpp.report.published import PARAMETERS
 from ctlpp.report.strangers import part
 from ctlpp.reproduce.results.cells import Cell
 from ctlpp.reproduce.results.wording import NONE, table, title
+from ctlpp.statistics.published import PARAMETERS
 
 CHECKS = {
     "NDR: every column's attention, gate and update by hand; the answer is read from column 0": (

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import sqrt
 
-from ctlpp.report.published import ROUNDING
-from ctlpp.report.statistics import Interval
 from ctlpp.reproduce.results.cells import ALL, Cell
 from ctlpp.reproduce.results.found import Found
 from ctlpp.reproduce.results.wording import between, listed, signed, title
+from ctlpp.statistics.published import ROUNDING
+from ctlpp.statistics.summary import Interval
 
 HOLDS, FAILS, OPEN = "as published", "not as published", "undecided"
 FEW, MANY, WIDEST = 4, 16, 6  # shared functions, and the most shared symbols

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from statistics import fmean
 
-from ctlpp.report import published as paper
 from ctlpp.reproduce.plan import Planned
 from ctlpp.reproduce.results.cells import Cell
 from ctlpp.reproduce.results.found import Found
 from ctlpp.reproduce.results.wording import listed, number, title
+from ctlpp.statistics import published as paper
 
 
 @dataclass(frozen=True)

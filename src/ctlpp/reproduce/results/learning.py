@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from ctlpp.analysis.history import History
 from ctlpp.figures.crowds import mean_over
-from ctlpp.report.published import SOLVED
 from ctlpp.report.strangers import DamagedError, read_columns
 from ctlpp.reproduce.results.cells import Cell
+from ctlpp.statistics.published import SOLVED
 
 LATE = 0.9  # of the steps: what comes after is the last tenth
 COLUMNS = ["step", "seed", "split", "length", "accuracy"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ctlpp.report import published as paper
 from ctlpp.reproduce.results import chapters
 from ctlpp.reproduce.results.cells import Cell
 from ctlpp.reproduce.results.found import Found
@@ -17,6 +16,7 @@ from ctlpp.reproduce.results.similar import Example
 from ctlpp.reproduce.results.tables import excluded_table, legend, name_of
 from ctlpp.reproduce.results.verdicts import HIGHER, LOWER, REPRODUCED, UNDECIDED
 from ctlpp.reproduce.results.wording import NONE, listed, mean_of, published, share, table, title, verdict
+from ctlpp.statistics import published as paper
 
 TITLE = "# Does it reproduce?"
 NOT_COMPARED, NOT_RUN = "not compared", "not run"

@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 
 from ctlpp.report.collecting import Record
-from ctlpp.report.statistics import Summary, summarise
 from ctlpp.reproduce.results.cells import ALL, SELECTIONS, Cell
 from ctlpp.reproduce.results.found import Found
 from ctlpp.reproduce.results.rows import Row
+from ctlpp.statistics.summary import Summary, summarise
 
 DIGITS = 6
 _LENGTH = pa.struct(

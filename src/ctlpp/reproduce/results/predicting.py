@@ -9,13 +9,13 @@ import numpy as np
 from ctlpp.analysis.correlation import Correlation, correlate
 from ctlpp.analysis.measures import MEASURES, PREDICTORS
 from ctlpp.report.collecting import Seed
-from ctlpp.report.published import LEARNED
 from ctlpp.report.strangers import DamagedError, items, part, read_object, real, whole
 from ctlpp.reproduce.results.cells import Cell
 from ctlpp.reproduce.results.found import Found
 from ctlpp.reproduce.results.kinds import main_cells
 from ctlpp.reproduce.results.tables import name_of
 from ctlpp.reproduce.results.wording import NONE, between, listed, number, table
+from ctlpp.statistics.published import LEARNED
 
 SEEDS = 8  # that have learned their data and are analysed; fewer say little
 APART = 0.1  # of OOD accuracy, between the second worst and the second best seed: less leaves nothing to predict

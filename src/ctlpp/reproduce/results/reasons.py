@@ -8,9 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import sqrt
 
-from ctlpp.cli.seeds import count
-from ctlpp.report import published as paper
-from ctlpp.report.statistics import Interval, difference
 from ctlpp.reproduce.results.cells import Cell
 from ctlpp.reproduce.results.found import Found, repeats, tables
 from ctlpp.reproduce.results.learning import history_of, learning_of
@@ -19,6 +16,9 @@ from ctlpp.reproduce.results.tables import balanced
 from ctlpp.reproduce.results.variance import Components, components
 from ctlpp.reproduce.results.verdicts import HIGHER, LOWER, REPRODUCED, UNDECIDED, Verdict
 from ctlpp.reproduce.results.wording import between, mean_of, number, published, share, signed
+from ctlpp.statistics import published as paper
+from ctlpp.statistics.summary import Interval, difference
+from ctlpp.wording import count
 
 STILL = 0.01  # of accuracy: a mean that moved less than this over the last tenth of the training is settled
 ALIKE = 0.01  # of accuracy: learned as well as in the paper

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ctlpp.cli.seeds import count
 from ctlpp.reproduce.cost import DEVICES, START, seconds
 from ctlpp.reproduce.failures import read_failure
 from ctlpp.reproduce.plan import Planned
 from ctlpp.reproduce.results.cells import RUNS
 from ctlpp.reproduce.results.found import Found
 from ctlpp.reproduce.results.wording import NONE, duration, ranges, table, title
+from ctlpp.wording import count
 
 SHORT = {
     "table1": "A and R",

@@ -8,9 +8,9 @@ from statistics import fmean
 
 from ctlpp.report.collecting import Seed
 from ctlpp.report.comparing import SPLITS
-from ctlpp.report.statistics import Summary, mean_intervals, summarise
 from ctlpp.reproduce.results.cells import ALL, RULE, Cell, converged
 from ctlpp.reproduce.results.verdicts import Verdict, is_inside, judge
+from ctlpp.statistics.summary import Summary, mean_intervals, summarise
 
 
 @dataclass(frozen=True, kw_only=True)

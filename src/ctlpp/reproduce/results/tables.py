@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ctlpp.cli.seeds import count
-from ctlpp.report import published as paper
-from ctlpp.report.statistics import FEWEST, difference
 from ctlpp.report.strangers import part, text
 from ctlpp.reproduce.results.cells import ALL, RULE, SELECTIONS, Cell
 from ctlpp.reproduce.results.found import Found, repeats, tables
@@ -28,6 +25,9 @@ from ctlpp.reproduce.results.wording import (
     verdict,
     yes,
 )
+from ctlpp.statistics import published as paper
+from ctlpp.statistics.summary import FEWEST, difference
+from ctlpp.wording import count
 
 COLUMNS = ("seeds", "mean ± std", "95 % interval", "median", f"above {paper.SOLVED}")
 INSIDE = (

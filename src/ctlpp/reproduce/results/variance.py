@@ -20,7 +20,7 @@ from math import sqrt
 
 import numpy as np
 
-from ctlpp.report.statistics import LEVEL, Interval
+from ctlpp.statistics.summary import LEVEL, Interval
 
 PERMUTATIONS = 4000
 

@@ -13,7 +13,7 @@ reproduced, and one that is off by 0.6 of it is higher or lower. Among fewer tha
 a quarter of all may well be missing: *reproduced* is then never said, and our spread is taken to be at least theirs.
 
 Example:
-    >>> from ctlpp.report.statistics import summarise
+    >>> from ctlpp.statistics.summary import summarise
     >>> judge(summarise([0.96, 0.93, 0.97, 0.9, 0.99, 0.94, 0.95, 0.98, 0.92, 0.96, 0.94, 0.95]), (0.95, 0.03)).word
     'reproduced'
     >>> judge(summarise([0.3, 1.0, 0.8]), (0.75, 0.27)).word
@@ -24,8 +24,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ctlpp.report.published import ROUNDING, SEEDS
-from ctlpp.report.statistics import FEWEST, LEVEL, Interval, Summary, cautious, difference
+from ctlpp.statistics.published import ROUNDING, SEEDS
+from ctlpp.statistics.summary import FEWEST, LEVEL, Interval, Summary, cautious, difference
 
 REPRODUCED, HIGHER, LOWER, UNDECIDED = "reproduced", "higher", "lower", "undecided"
 WORDS = (REPRODUCED, HIGHER, LOWER, UNDECIDED)

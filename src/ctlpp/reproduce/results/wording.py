@@ -13,11 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ctlpp.cli.seeds import count
-from ctlpp.report import published as paper
-from ctlpp.report.statistics import Interval, Summary
-from ctlpp.reproduce.cost import roughly
 from ctlpp.reproduce.results.verdicts import UNDECIDED, Verdict
+from ctlpp.statistics import published as paper
+from ctlpp.statistics.summary import Interval, Summary
+from ctlpp.wording import count, roughly
 
 NONE = "–"
 

@@ -13,16 +13,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from ctlpp.cli.seeds import count
 from ctlpp.report import page as report
 from ctlpp.report.collecting import collect
+from ctlpp.report.writing import is_report
 from ctlpp.reproduce.plan import Planned
 from ctlpp.reproduce.results.cells import RUNS
 from ctlpp.reproduce.results.drawings import FORMATS, NAMES, draw_all
@@ -31,6 +30,8 @@ from ctlpp.reproduce.results.page import TITLE, make_page
 from ctlpp.reproduce.results.parquet import as_table
 from ctlpp.reproduce.results.sheet import sheet
 from ctlpp.reproduce.results.similar import examples
+from ctlpp.storage.whole import write_whole
+from ctlpp.wording import count
 
 FIGURES = "figures"
 
@@ -92,6 +93,13 @@ def check_page(page: Path) -> None:
         raise ValueError(f"--page {page}: {nearest} is not a folder; choose another place")
 
 
+def check_report(out: Path) -> None:
+    """Raise ValueError if something else has the name of the report."""
+    path = out / "report.html"
+    if os.path.lexists(path) and not is_report(path):
+        raise ValueError(f"{path} is not a report of ctlpp, so it is not replaced: move it, or choose another --out")
+
+
 def is_page(path: Path) -> bool:
     """Whether a file is a page *Does it reproduce?*, by its first line."""
     try:
@@ -146,11 +154,4 @@ def replace_file(path: Path, content: bytes) -> None:
     """Write a file whole or not at all; one that is the same already is left alone."""
     if path.is_file() and path.read_bytes() == content:
         return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        part.write_bytes(content)
-        part.replace(path)
-    finally:
-        with suppress(OSError):
-            part.unlink()
+    write_whole(path, content)

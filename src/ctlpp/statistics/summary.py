@@ -15,7 +15,7 @@ from statistics import fmean, median, stdev
 
 import numpy as np
 
-from ctlpp.report.published import ROUNDING, SOLVED
+from ctlpp.statistics.published import ROUNDING, SOLVED
 
 RESAMPLES = 4000
 LEVEL = 0.95

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest, bootstrap, ttest_1samp, ttest_ind_from_stats
 
-from ctlpp.report.published import PUBLISHED, ROUNDING, SEEDS
-from ctlpp.report.statistics import RESAMPLES, difference, mean_intervals, spread_interval, summarise, wilson
+from ctlpp.statistics.published import PUBLISHED, ROUNDING, SEEDS
+from ctlpp.statistics.summary import RESAMPLES, difference, mean_intervals, spread_interval, summarise, wilson
 
 shares = st.lists(st.floats(0, 1), min_size=1, max_size=30)
 

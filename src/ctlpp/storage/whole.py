@@ -7,14 +7,12 @@ from contextlib import suppress
 from pathlib import Path
 
 
-def write_file(path: Path, text: str, *, force: bool) -> None:
-    """Write beside the place first, then rename."""
-    if os.path.lexists(path) and not force:
-        raise ValueError(f"{path} exists already; choose another file, or say --force to replace it")
+def write_whole(path: Path, content: bytes) -> None:
+    """Write beside the place first, then rename; a full disk leaves an old file as it was and is one line."""
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(text, encoding="utf-8")
+        part.write_bytes(content)
         part.replace(path)
     except OSError as error:
         raise ValueError(f"cannot write {path}: {error.strerror}; choose another place or make room") from error

@@ -1,0 +1,1 @@
+"""What many seeds say together, and what was published."""
