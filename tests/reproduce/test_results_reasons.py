@@ -92,6 +92,14 @@ def test_a_cell_that_did_not_learn_its_data_is_told_so(tmp_path: Path) -> None:
     assert "*Stopped too early?* It cannot be told: no seed came to it in the last tenth of the steps, 20 hav" in text
 
 
+def test_seeds_that_have_not_learned_their_data_are_no_reason_for_a_higher_mean(tmp_path: Path) -> None:
+    make_piece(tmp_path, "ndr-A-released", scatter(0.6, 0.1, 25), iid=[1.0] * 21 + [0.3] * 4)
+    text = sentences(find(tmp_path), "ndr-A-released")
+    assert (
+        "too early?* For 4 seeds to learn the data, but that cannot make the mean higher than published; over" in text
+    )
+
+
 def test_a_seed_has_learned_from_the_step_on_from_which_it_stays_above() -> None:
     rows = {"step": [10, 20, 30, 95, 100] * 2, "seed": [0] * 5 + [1] * 5, "split": ["iid"] * 10, "length": [0] * 10}
     accuracy = [0.99, 0.5, 0.99, 1.0, 1.0, 0.1, 0.1, 0.1, 0.1, 0.96]

@@ -85,6 +85,9 @@ def _settled(found: Found, cell: Cell, row: Row) -> Iterator[str]:
     moved = f"over the last tenth of the steps the mean moved by {signed(one.moved, 3)}"
     if not one.learned:
         answer = "It cannot be told: no seed has learned its data yet."
+    elif not has_learned(found.row(cell, "iid")) and row.verdict and (row.verdict.difference or 0) > 0:
+        few = count(one.seeds - len(one.learned), "seed")
+        answer = f"For {few} to learn the data, but that cannot make the mean higher than published; {moved}."
     elif not has_learned(found.row(cell, "iid")):
         late = f"{one.late} of {count(one.seeds, 'seed')}" if one.late else "no seed"
         answer = "So it seems" if one.late else "It cannot be told"
