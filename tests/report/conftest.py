@@ -53,8 +53,8 @@ def config_of(task: Task, seeds: Sequence[int], **other: Any) -> dict[str, Any]:
     }
 
 
-def result_of(accuracies: Sequence[float], lengths: Sequence[int] = (2, 3)) -> dict[str, Any]:
-    """A `result.json`: seed i has accuracy i on ood, and 1 on iid."""
+def result_of(accuracies: Sequence[float], first: int = 0, lengths: Sequence[int] = (2, 3)) -> dict[str, Any]:
+    """A `result.json`: seed `first + i` has accuracy i on ood, and 1 on iid."""
     seeds = [
         {
             "seed": number,
@@ -63,7 +63,7 @@ def result_of(accuracies: Sequence[float], lengths: Sequence[int] = (2, 3)) -> d
             "diverged": False,
             "diverged_at": None,
         }
-        for number, ood in enumerate(accuracies)
+        for number, ood in enumerate(accuracies, first)
     ]
     return {"model": "ndr", "variant": "R", "steps": 300, "seconds": 12.5, "seeds": seeds}
 
@@ -172,14 +172,15 @@ def make_run(
     accuracies: Sequence[float] = (0.3, 1.0, 0.9),
     task: Task | None = None,
     analysed: bool = True,
+    first: int = 0,
     **other: Any,
 ) -> Path:
-    """A finished run folder."""
+    """A finished run folder; first: the number of its first seed."""
     task = task or make_task()
-    seeds = range(len(accuracies))
+    seeds = range(first, first + len(accuracies))
     folder.mkdir(parents=True)
     (folder / "config.json").write_text(json.dumps(config_of(task, seeds, **other)))
-    (folder / "result.json").write_text(json.dumps(result_of(accuracies)))
+    (folder / "result.json").write_text(json.dumps(result_of(accuracies, first)))
     write_history(folder / "metrics.parquet", seeds)
     if analysed:
         write_analysis(folder / "analysis", task, seeds)

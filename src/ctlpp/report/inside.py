@@ -91,21 +91,22 @@ def _measures(content: dict[str, Any], seeds: int) -> list[dict[str, Any]]:
     found = []
     correlations = part(content.get("correlations"))
     for name, entry in part(content.get("measures")).items():
-        values = [_rounded(value) for value in items(part(entry).get("values"))]
+        values = [rounded(value) for value in items(part(entry).get("values"))]
         if len(values) == seeds:
             about = {key: text(part(entry).get(key)) for key in ("label", "meaning")}
-            numbers = [_rounded(part(correlations.get(name)).get(key)) for key in ("pearson", "low", "high")]
+            numbers = [rounded(part(correlations.get(name)).get(key)) for key in ("pearson", "low", "high")]
             found.append({"name": text(name), **about, "values": values, "correlation": numbers})
     return found
 
 
-def _rounded(value: object) -> float | None:
+def rounded(value: object) -> float | None:
+    """A number as the page has it; None for what is none."""
     number = real(value)
     return None if number is None else round(number, 4)
 
 
 def _place(entry: dict[str, Any]) -> list[Any]:
-    return [whole(entry.get("level")), text(entry.get("part")), _rounded(entry.get("effect"))]
+    return [whole(entry.get("level")), text(entry.get("part")), rounded(entry.get("effect"))]
 
 
 def _similarity(package: Package, path: Path, names: Names) -> None:

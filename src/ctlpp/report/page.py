@@ -22,6 +22,7 @@ from ctlpp.report.curves import add_curves
 from ctlpp.report.describing import describe
 from ctlpp.report.inside import add_inside
 from ctlpp.report.packing import FINEST, Package
+from ctlpp.report.together import add_together
 from ctlpp.statistics import published as paper
 
 SCRIPTS = ("dom", "matrix", "charts", "results", "runs", "inside", "main")  # in this order
@@ -33,6 +34,7 @@ SAMPLE = 10  # runs whose size is measured to guess that of all
 def make_page(records: Sequence[Record], packages: Sequence[Package] | None = None) -> str:
     """The HTML text of a report. packages: what `pack` makes of each record; made here unless given."""
     packages = [pack(record) for record in records] if packages is None else packages
+    add_together(records, packages)
     graphs: dict[str, str] = {}
     data: dict[str, Any] = {
         "version": ctlpp.__version__,

@@ -139,20 +139,23 @@ function showMeasures(view, other) {
     return;
   }
   const answers = (measure) => measure.name.startsWith("pairs_"); // these look at the answers themselves
-  const ranking = [...view.facts.measures].sort((a, b) => answers(a) - answers(b) || Math.abs(b.correlation[0] ?? 0) - Math.abs(a.correlation[0] ?? 0));
+  const spread = view.facts.measures.some((measure) => measure.together); // the setting's seeds, over several runs
+  const strength = (measure) => Math.abs((measure.together ? measure.together[1] : measure.correlation[0]) ?? 0);
+  const ranking = [...view.facts.measures].sort((a, b) => answers(a) - answers(b) || strength(b) - strength(a));
   const theirs = (name) => other?.facts.measures.find((measure) => measure.name === name)?.values[other.row];
+  const correlation = ([r, low, high]) => el("td", { class: "number" }, signed(r), el("span", { class: "sub" }, known(low) ? `${signed(low)} … ${signed(high)}` : ""));
   const rows = ranking.map((measure) => el("tr", {}, el("th", { scope: "row" }, measure.label || measure.name, el("span", { class: "sub" }, measure.meaning)),
     el("td", { class: "number" }, fixed(measure.values[view.row])), el("td", { class: "number" }, fixed(theirs(measure.name))), el("td", { class: "number" }, fixed(average(measure.values))),
-    el("td", { class: "number" }, signed(measure.correlation[0]), el("span", { class: "sub" }, known(measure.correlation[1]) ? `${signed(measure.correlation[1])} … ${signed(measure.correlation[2])}` : ""))));
+    correlation(measure.correlation), measure.together && correlation(measure.together.slice(1))));
   const plots = ranking.map((measure) => {
     const points = view.facts.seeds.map((seed, at) => ({ x: measure.values[at], y: oodOf(view.run, seed), title: `seed ${seed}: ${fixed(measure.values[at])}, OOD ${fixed(oodOf(view.run, seed))}`, chosen: seed === view.seed }))
       .filter((point) => known(point.x) && known(point.y));
     return points.length > 1 && el("figure", {}, el("figcaption", {}, el("b", {}, measure.label || measure.name), known(measure.correlation[0]) ? `, r = ${signed(measure.correlation[0])}` : ""),
       scatter(points, `OOD accuracy against ${measure.label}, one dot a seed`));
   });
-  show("measures-body", el("p", { class: "lead break" }, `Measures of ${data.runs[view.run].name}, and their correlation with OOD accuracy over its seeds (Pearson, 95 % bootstrap interval). `),
+  show("measures-body", el("p", { class: "lead break" }, `Measures of ${data.runs[view.run].name}, and their correlation with OOD accuracy over its seeds (Pearson, 95 % bootstrap interval). `, spread && "Other runs have more seeds of this setting: the last column is over all of them."),
     unlearned(view),
-    el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Measures" }, el("table", { class: "list" }, el("thead", {}, el("tr", {}, ["Measure", `Seed ${view.seed}`, other ? `Seed ${other.seed} beside it` : "Beside it", "Mean over seeds", "Correlation with OOD"]
+    el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Measures" }, el("table", { class: "list" }, el("thead", {}, el("tr", {}, ["Measure", `Seed ${view.seed}`, other ? `Seed ${other.seed} beside it` : "Beside it", "Mean over seeds", "Correlation with OOD", ...(spread ? [`… over all ${Math.max(...view.facts.measures.map((measure) => measure.together?.[0] ?? 0))} seeds`] : [])]
       .map((head, at) => el("th", { scope: "col", class: at ? "number" : "" }, head)))), el("tbody", {}, rows))),
     el("h3", {}, "OOD accuracy (up) against each measure, a dot a seed"), el("div", { class: "grid" }, plots));
 }
