@@ -10,8 +10,8 @@ import numpy as np
 from ctlpp.analysis.correlation import Correlation, correlate
 from ctlpp.report.collecting import Record
 from ctlpp.report.comparing import Setting, settings
-from ctlpp.report.packing import Package
 from ctlpp.report.inside import rounded
+from ctlpp.report.packing import Package
 
 
 def add_together(records: Sequence[Record], packages: Sequence[Package]) -> None:
