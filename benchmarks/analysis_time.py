@@ -30,6 +30,20 @@ def at_first(effect: Tensor, several: Tensor) -> tuple[Tensor, Tensor]:
     return torch.zeros(len(effect), dtype=torch.int64), effect[:, 0].masked_fill(several, -1).argmax(-1)
 
 
+def rate() -> float:
+    """Operations a second, in 10⁹, of a large matrix product on one core: how fast the machine is just now."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    x, w, times = torch.ones(1280, 256), torch.ones(256, 768), 100
+    torch.mm(x, w)
+    begin = time.perf_counter()
+    for _ in range(times):
+        torch.mm(x, w)
+    seconds = time.perf_counter() - begin
+    torch.set_num_threads(threads)
+    return 2e-9 * x.numel() * w.shape[1] * times / seconds
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("models", nargs="+", choices=("lstm", "transformer", "ndr"))
@@ -43,7 +57,11 @@ def main() -> None:
             train(model, data, seeds=range(SEEDS), recipe=recipe, splits=["iid"], device="cpu", out=run)
             begin = time.perf_counter()
             analyze_run(run, device="cpu", workers=cores)
-            print(f"{model}: {SEEDS} seeds in {time.perf_counter() - begin:.0f} s on {cores} cores", flush=True)
+            taken = time.perf_counter() - begin
+            print(
+                f"{model}: {SEEDS} seeds in {taken:.0f} s on {cores} cores, {rate():.0f} · 10⁹ a second each",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

@@ -103,9 +103,8 @@ def in_parts(crowd: Crowd, work: Callable[[Crowd, Event], Result]) -> list[Resul
     workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     workers = 1 if crowd.device.type != "cpu" else max(1, min(workers, torch.get_num_threads(), len(crowd.seeds)))
     parts = split(crowd, workers)
-    if workers == 1:
-        return [work(part, in_vain) for part in parts]
-    keep_freed_memory()
+    if workers > 1:
+        keep_freed_memory()
     left_over = len(parts) % workers
     whole = len(parts) - left_over
     found = _at_once(parts[:whole], workers, 1, work, in_vain)
@@ -116,7 +115,7 @@ def _at_once(
     parts: list[Crowd], workers: int, cores: int, work: Callable[[Crowd, Event], Result], in_vain: Event
 ) -> list[Result]:
     """`work` done by so many workers, each with so many cores."""
-    if workers == 1:  # here: other threads have to start cores of their own, and are slower with them
+    if workers == 1:  # here, with all cores: other threads have to start cores of their own, and are slower
         return [work(part, in_vain) for part in parts]
     threads = torch.get_num_threads()
     torch.set_num_threads(cores)  # within a part

@@ -20,7 +20,7 @@ def ridge(x: Tensor, y: Tensor, z: Tensor) -> Tensor:
     x, y, z = x - x0, y - y0, z - x0
     gram = x @ x.mT  # (S, N, N)
     strength = RIDGE * gram.diagonal(dim1=1, dim2=2).mean(-1)[:, None, None] + 1e-12
-    weights: Tensor = torch.linalg.solve(gram + strength * torch.eye(x.shape[1], dtype=x.dtype, device=x.device), y)
+    weights: Tensor = torch.linalg.solve(gram + strength * torch.eye(x.shape[1], dtype=x.dtype), y)
     return z @ x.mT @ weights + y0
 
 

@@ -49,7 +49,7 @@ def analyze_run(
 
     bases: on how many inputs interchange tries each donor's state with each consumer; None for all.
     figures: whether to draw them; without, there are the numbers alone.
-    workers: processes that draw; more than one only from a program that may be imported again, as `ctlpp` itself.
+    workers: processes that draw; but for Linux, several need a program that may be imported again, as `ctlpp` itself.
     """
     folder = Path(folder)
     target = folder / "analysis" if out is None else Path(out)

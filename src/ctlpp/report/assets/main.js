@@ -139,7 +139,7 @@ function showMeasures(view, other) {
     return;
   }
   const answers = (measure) => measure.name.startsWith("pairs_"); // these look at the answers themselves
-  const spread = view.facts.measures.some((measure) => measure.together); // the setting's seeds, over several runs
+  const several = view.facts.measures.some((measure) => measure.together); // the setting's seeds, over several runs
   const strength = (measure) => Math.abs((measure.together ? measure.together[1] : measure.correlation[0]) ?? 0);
   const ranking = [...view.facts.measures].sort((a, b) => answers(a) - answers(b) || strength(b) - strength(a));
   const theirs = (name) => other?.facts.measures.find((measure) => measure.name === name)?.values[other.row];
@@ -153,9 +153,9 @@ function showMeasures(view, other) {
     return points.length > 1 && el("figure", {}, el("figcaption", {}, el("b", {}, measure.label || measure.name), known(measure.correlation[0]) ? `, r = ${signed(measure.correlation[0])}` : ""),
       scatter(points, `OOD accuracy against ${measure.label}, one dot a seed`));
   });
-  show("measures-body", el("p", { class: "lead break" }, `Measures of ${data.runs[view.run].name}, and their correlation with OOD accuracy over its seeds (Pearson, 95 % bootstrap interval). `, spread && "Other runs have more seeds of this setting: the last column is over all of them."),
+  show("measures-body", el("p", { class: "lead break" }, `Measures of ${data.runs[view.run].name}, and their correlation with OOD accuracy over its seeds (Pearson, 95 % bootstrap interval). `, several && "Other runs have more seeds of this setting: the last column is over all of them."),
     unlearned(view),
-    el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Measures" }, el("table", { class: "list" }, el("thead", {}, el("tr", {}, ["Measure", `Seed ${view.seed}`, other ? `Seed ${other.seed} beside it` : "Beside it", "Mean over seeds", "Correlation with OOD", ...(spread ? [`… over all ${Math.max(...view.facts.measures.map((measure) => measure.together?.[0] ?? 0))} seeds`] : [])]
+    el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Measures" }, el("table", { class: "list" }, el("thead", {}, el("tr", {}, ["Measure", `Seed ${view.seed}`, other ? `Seed ${other.seed} beside it` : "Beside it", "Mean over seeds", "Correlation with OOD", ...(several ? [`… over all ${Math.max(...view.facts.measures.map((measure) => measure.together?.[0] ?? 0))} seeds`] : [])]
       .map((head, at) => el("th", { scope: "col", class: at ? "number" : "" }, head)))), el("tbody", {}, rows))),
     el("h3", {}, "OOD accuracy (up) against each measure, a dot a seed"), el("div", { class: "grid" }, plots));
 }
