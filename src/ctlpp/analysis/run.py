@@ -115,13 +115,13 @@ def find_task(folder: Path, config: dict[str, Any], data: Path | None) -> Task:
             )
     elif trained:
         task = trained
+        if (task.vocabulary.size, task.n_symbols) != (config["vocab_size"], config["n_classes"]):
+            raise ValueError(
+                f"the run in {folder} has {config['vocab_size']} tokens and {config['n_classes']} classes, the task"
+                f" {task.vocabulary.size} and {task.n_symbols}: name the dataset it was trained on"
+            )
     else:
         raise ValueError(f"the run in {folder} does not say which task it was trained on: name its dataset with --data")
-    if (task.vocabulary.size, task.n_symbols) != (config["vocab_size"], config["n_classes"]):
-        raise ValueError(
-            f"the run in {folder} has {config['vocab_size']} tokens and {config['n_classes']} classes, the task"
-            f" {task.vocabulary.size} and {task.n_symbols}: name the dataset it was trained on"
-        )
     return task
 
 
