@@ -145,6 +145,15 @@ def test_a_cell_in_which_no_seed_converged_has_rows_figures_and_a_line_on_the_pa
     assert "| – | undecided, no seed counts; 48 of 50 seeds to come |" in text
 
 
+def test_a_reproduced_ood_accuracy_beside_an_iid_accuracy_that_is_not_says_so(tmp_path: Path) -> None:
+    make_piece(tmp_path, "ndr-A-paper", [0.2, 0.3, 0.5] * 8 + [0.36], iid=0.8)
+    write_results(tmp_path)
+    write_page(tmp_path, tmp_path / "page.md")
+    text = chapter((tmp_path / "page.md").read_text(), "In short")
+    assert "| 0 of 25 | **reproduced** (−0.01), but IID is **lower** |" in text
+    assert "1 reproduced (NDR on A, with a lower IID accuracy)" in text
+
+
 def test_a_single_seed_has_a_mean_and_nothing_that_needs_two(tmp_path: Path) -> None:
     make_piece(tmp_path, NAME, [0.5])
     make_piece(tmp_path, "ndr-R-released-seed1", [0.7])
