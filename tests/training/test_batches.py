@@ -66,7 +66,7 @@ def test_with_an_order_per_seed_a_seed_reads_the_same_alone_and_in_a_crowd() -> 
         assert tokens.shape[:2] == (2, 4)
         assert torch.equal(targets[1], alone.at(step)[1][0])
         assert not torch.equal(targets[0], targets[1]) or step % 5
-    assert crowd.longest()[0].shape == (2, 4, 5)
+    assert crowd.shapes()[-1][0].shape == (2, 4, 5)
 
 
 def test_a_batch_larger_than_the_data_is_refused() -> None:

@@ -106,7 +106,7 @@ def make_stepper(model: str, preset: str, data: Dataset, recipe: Recipe, seeds: 
         seeds,
     )
     stepper = Stepper(crowd, recipe, Optimizer.of(crowd), len(seeds), False)
-    longest = Batches(data.tensors("train"), recipe, seeds).longest()
+    longest = Batches(data.tensors("train"), recipe, seeds).shapes()[-1]
     stepper.regroup(seeds_at_a_time(crowd, recipe, *longest, False, memory_budget(crowd.device))[0])
     return stepper
 
@@ -124,7 +124,7 @@ def peak(seeds: int) -> None:
     """Train full-size NDR seeds for a step on the longest examples; print its seconds and the peak memory in GiB."""
     data, recipe = generate("R", max_length=6), recipe_for("ndr")
     stepper = make_stepper("ndr", "released", data, recipe, list(range(seeds)))
-    longest = Batches(data.tensors("train"), recipe, [0]).longest()
+    longest = Batches(data.tensors("train"), recipe, [0]).shapes()[-1]
     start = time.perf_counter()
     stepper.step(0, *longest)
     print(time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20)

@@ -33,7 +33,8 @@ def without_workspace() -> None:
 
     With a workspace it clears a counter before every product.
     """
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":0:0")
+    if os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":0:0") == ":0:0":
+        os.environ.setdefault("CUBLASLT_WORKSPACE_SIZE", "0")
 
 
 def find(model: nn.Module, device: torch.device, columns: int) -> Gradient | None:

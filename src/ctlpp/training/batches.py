@@ -66,12 +66,14 @@ class Batches:
         tokens, targets = self.on_device[length]
         return tokens[index], targets[index]
 
-    def longest(self) -> tuple[Tensor, Tensor]:
-        """A batch of the greatest length, shaped like those of `at`; for measuring."""
-        tokens, targets = self.on_device[max(self.on_device)]
-        index = torch.arange(self.recipe.batch, device=self.device) % len(targets)
-        index = index.expand(len(self.readers), -1) if self.per_seed else index
-        return tokens[index], targets[index]
+    def shapes(self) -> list[tuple[Tensor, Tensor]]:
+        """A batch of every length, shaped like those of `at`, the longest last; for measuring."""
+        batches = []
+        for tokens, targets in self.on_device.values():
+            index = torch.arange(self.recipe.batch, device=self.device) % len(targets)
+            index = index.expand(len(self.readers), -1) if self.per_seed else index
+            batches.append((tokens[index], targets[index]))
+        return batches
 
     def _make_plan(self, round_: int) -> list[tuple[int, Tensor]]:
         """Length and example numbers of every batch of a round, (B,) or (S, B) each."""

@@ -26,7 +26,7 @@ from ctlpp.training.folder import claim, locked, read_config
 from ctlpp.training.inputs import Data, find_device, find_model, read_data
 from ctlpp.training.loop import Training, fit
 from ctlpp.training.observers import Notes, tell
-from ctlpp.training.probe import memory_budget, probe, seeds_at_a_time, try_kernels
+from ctlpp.training.probe import memory_budget, probe, rehearse, seeds_at_a_time, try_kernels
 from ctlpp.training.recipe import Recipe, recipe_for
 from ctlpp.training.result import Run
 from ctlpp.training.step import Optimizer, Stepper
@@ -106,7 +106,9 @@ def load_run(folder: Path | str, factory: Factory | None = None, device: str = "
 
 def _arrange(stepper: Stepper, batches: Batches, memory: int | None, observers: Sequence[object]) -> None:
     """Try the model, and decide how many seeds go through a step at a time."""
-    crowd, recipe, batch = stepper.crowd, stepper.recipe, batches.longest()
+    crowd, recipe, shapes = stepper.crowd, stepper.recipe, batches.shapes()
+    rehearse(crowd, recipe, shapes, stepper.bf16)
+    batch = shapes[-1]
     failure = try_kernels(crowd, recipe, *batch, stepper.bf16)
     if failure:
         tell(observers, "on_note", f"the fast kernels fail on this machine ({failure}): training goes on without them")
