@@ -183,6 +183,27 @@ def test_a_piece_that_another_process_works_on_is_left_to_it(desk: Desk) -> None
     ]
 
 
+def test_a_piece_that_the_other_process_has_finished_meanwhile_is_not_called_busy(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def finished_elsewhere(out: Path, one: Planned, piece: Any) -> bool:
+        monkeypatch.undo()
+        assert Desk.execute(Desk(desk.out), one).done == [piece.folder]
+        return False
+
+    monkeypatch.setattr(executing, "take", finished_elsewhere)
+    assert desk.execute(CELLS[0]) == Outcome()
+
+
+def test_a_failed_piece_whose_folder_was_removed_begins_anew(desk: Desk, failing: dict[str, BaseException]) -> None:
+    failing["R"] = ValueError("no")
+    assert list(desk.execute(CELLS[0]).failed) == [desk.folder(CELLS[0])]
+    failing.clear()
+    assert list(desk.execute(CELLS[0]).failed) == [desk.folder(CELLS[0])]
+    shutil.rmtree(desk.folder(CELLS[0]))
+    assert desk.execute(CELLS[0]).done == [desk.folder(CELLS[0])]
+
+
 def test_no_piece_is_begun_when_the_time_is_up_and_results_are_still_written(desk: Desk) -> None:
     with pytest.raises(TimeIsUpError, match="the time is up"):
         desk.execute(*CELLS, orders=replace(PLAIN, minutes=0.0))

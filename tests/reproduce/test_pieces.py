@@ -49,7 +49,7 @@ def change(trained: Path, tmp_path: Path) -> Any:
     def make(**entries: Any) -> Path:
         source, target = (out / "runs" / CELL.name / "1-2" for out in (trained, tmp_path))
         target.mkdir(parents=True)
-        for name in ("config.json", "result.json"):
+        for name in ("config.json", "result.json", "metrics.parquet"):
             (target / name).write_bytes((source / name).read_bytes())
         config = json.loads((target / "config.json").read_text())
         (target / "config.json").write_text(json.dumps(config | entries))
@@ -170,6 +170,17 @@ def test_a_run_of_other_settings_under_the_same_name_is_refused(
 def test_a_run_of_another_version_or_of_something_else_is_refused(change: Any, entries: Any, line: str) -> None:
     out = change(**entries)
     with pytest.raises(ValueError, match=re.escape(line) + "$"):
+        stand(out, CELL)
+
+
+@pytest.mark.parametrize("name", ["metrics.parquet", "analysis/analysis.json"])
+def test_a_finished_run_with_a_damaged_file_is_refused_with_what_to_do(change: Any, name: str) -> None:
+    out = change()
+    path = out / "runs" / CELL.name / "1-2" / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(b"{")
+    text = re.escape(f"{out / 'runs' / CELL.name / '1-2'} is damaged ({path.name} cannot be read")
+    with pytest.raises(ValueError, match=text + r".*\): remove that folder, and its seeds are trained again$"):
         stand(out, CELL)
 
 

@@ -95,9 +95,15 @@ def test_a_damaged_analysis_costs_its_figure_only(tmp_path: Path, name: str) -> 
     assert not [figure for figure in write_results(tmp_path).figures if figure.startswith("similarity")]
 
 
-def test_a_damaged_history_costs_its_curves_only(tmp_path: Path) -> None:
-    (make_piece(tmp_path, NAME, [0.5, 0.9]) / "metrics.parquet").write_bytes(b"?")
-    assert write_results(tmp_path).figures == ("table1.png", "table1.pdf")
+@pytest.mark.parametrize("name", ["metrics.parquet", "analysis/analysis.json"])
+def test_a_run_with_a_damaged_file_does_not_count_and_is_told(tmp_path: Path, name: str) -> None:
+    make_piece(tmp_path, NAME, [0.5, 0.9], analysed=True)
+    (make_piece(tmp_path, NAME, [0.1, 0.2], first=2, analysed=True) / name).write_bytes(b"{")
+    written = write_results(tmp_path)
+    assert written.seeds == 2
+    assert len(written.notes) == 1
+    assert written.notes[0].startswith(f"runs/{NAME}/2-3: damaged, {Path(name).name} cannot be read")
+    assert f"| damaged: {Path(name).name} cannot be read" in (tmp_path / "results.md").read_text()
 
 
 def test_figures_of_what_is_gone_are_removed_and_others_left_alone(tmp_path: Path) -> None:
@@ -109,7 +115,7 @@ def test_figures_of_what_is_gone_are_removed_and_others_left_alone(tmp_path: Pat
 
 
 def test_a_failed_piece_is_told_with_its_reason(tmp_path: Path) -> None:
-    (tmp_path / "runs" / NAME).mkdir(parents=True)
+    (tmp_path / "runs" / NAME / "0-24").mkdir(parents=True)
     (tmp_path / "runs" / NAME / "0-24.failed.json").write_text('{"reason": "out of memory"}')
     write_results(tmp_path)
     assert "- `ndr-R-released/0-24`: out of memory" in (tmp_path / "results.md").read_text()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tests.reproduce.making import make_piece
 
+from ctlpp.reproduce.plan import plan
 from ctlpp.reproduce.results.writing import write_page, write_results
 
 NAME = "ndr-R-released"
@@ -150,8 +151,23 @@ def test_a_reproduced_ood_accuracy_beside_an_iid_accuracy_that_is_not_says_so(tm
     write_results(tmp_path)
     write_page(tmp_path, tmp_path / "page.md")
     text = chapter((tmp_path / "page.md").read_text(), "In short")
-    assert "| 0 of 25 | **reproduced** (−0.01), but IID is **lower** |" in text
-    assert "1 reproduced (NDR on A, with a lower IID accuracy)" in text
+    assert "| 0 of 25 | undecided: −0.01, but IID is **lower** |" in text
+    assert "1 undecided (NDR on A)" in text
+
+
+def test_what_was_asked_for_under_another_protocol_is_on_the_page(tmp_path: Path) -> None:
+    for cell in plan("staged", "quick", protocol="paper", only=["lstm/S"]):
+        make_piece(tmp_path, cell, [0.5, 0.7])
+    for cell in plan("tables", "quick", protocol="paper", only=["ndr/R"]):
+        make_piece(tmp_path, cell, [0.5, 0.7])
+    written = write_results(tmp_path)
+    write_page(tmp_path, tmp_path / "page.md")
+    text = (tmp_path / "page.md").read_text()
+    assert written.seeds == 8
+    assert "staged.png" in written.figures
+    assert "**This is a miniature**" in text
+    assert "Bi-LSTM, paper:" in chapter(text, "Variant S")
+    assert "| NDR on R, paper, preset quick | 2 | 2 |" in chapter(text, "How much the function table matters")
 
 
 def test_a_single_seed_has_a_mean_and_nothing_that_needs_two(tmp_path: Path) -> None:

@@ -38,6 +38,7 @@ def test_the_recipes_are_those_of_the_released_code() -> None:
     assert all(
         (r.lr, r.warmup, r.batch, r.batch_order) == (1.5e-4, 500, 512, "shared") for r in (ndr, transformer, lstm)
     )
+    assert all((r.betas, r.eps, r.schedule) == ((0.9, 0.999), 1e-8, "constant") for r in (ndr, transformer, lstm))
     assert (ndr.clip, ndr.weight_decay, ndr.steps) == (1, 0, 80_000)
     assert (transformer.clip, transformer.weight_decay, transformer.steps) == (5, 0.0025, 300_000)
     assert (lstm.clip, lstm.weight_decay, lstm.steps, lstm.optimizer) == (5, 0, 80_000, "adamw")

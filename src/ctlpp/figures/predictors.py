@@ -11,6 +11,7 @@ from ctlpp.analysis.measures import MEASURES, PREDICTORS
 from ctlpp.analysis.run import Study
 from ctlpp.figures.style import COLOURS, DARK, DOUBLE, GREY, SINGLE, new_figure
 
+AXIS = "correlation with OOD accuracy"
 COUNTED = ("codes", "clusters")  # from 1 on; the others are shares
 
 
@@ -67,9 +68,11 @@ def draw_rankings(panels: dict[str, dict[str, Correlation]]) -> Figure:
         axes = figure.add_axes((left + i * width, 1.05 / height, width - 0.02, 1 - 2.4 / height))
         _rank(axes, found, order)
         axes.set_title(title, pad=3)
-        axes.set_xticks([-1, -0.5, 0, 0.5, 1])
+        axes.set_xticks([-1, 0, 1] if len(panels) > 3 else [-1, -0.5, 0, 0.5, 1])
+        axes.set_xlabel("")
         if i:
             axes.set_yticklabels([])
+    figure.text(left + 0.405, 0.35 / height, AXIS, ha="center", va="center")
     figure.legend(*axes.get_legend_handles_labels(), loc="upper center", ncols=2, bbox_to_anchor=(0.5, 1.0))
     return figure
 
@@ -94,7 +97,7 @@ def _rank(axes: Axes, found: dict[str, Correlation], order: list[str]) -> None:
         )
     axes.axvline(0, color=DARK, linewidth=0.5)
     axes.set_yticks(range(len(order)), [MEASURES[name].label for name in order])
-    axes.set(xlim=(-1.05, 1.05), ylim=(-0.6, max(1, len(order)) - 0.4), xlabel="correlation with OOD accuracy")
+    axes.set(xlim=(-1.05, 1.05), ylim=(-0.6, max(1, len(order)) - 0.4), xlabel=AXIS)
     axes.grid(axis="x", color="#e5e5e5", linewidth=0.4)
     axes.set_axisbelow(True)
     axes.plot([], [], "o-", color=COLOURS[0], markersize=4, label="Pearson, 95 % interval")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +111,20 @@ def read_record(folder: Path, name: str) -> Record:
     if not seeds:
         return Record(folder, name, "damaged", "result.json lists no seeds", config)
     return Record(folder, name, "finished", "", config, seeds, whole(result.get("steps")), real(result.get("seconds")))
+
+
+def read_whole(folder: Path, name: str) -> Record:
+    """The same, with a look into the other files of a finished run: one that cannot be read makes it damaged."""
+    record = read_record(folder, name)
+    if record.state != "finished":
+        return record
+    try:
+        read_columns(folder / "metrics.parquet", ["step", "seed", "split", "length", "accuracy"])
+        if (folder / "analysis").is_dir():
+            read_object(folder / "analysis" / "analysis.json")
+    except DamagedError as error:
+        return replace(record, state="damaged", reason=str(error))
+    return record
 
 
 def _without_config(folder: Path, name: str) -> Record:

@@ -89,6 +89,8 @@ def execute(cells: Sequence[Planned], out: Path, orders: Orders, screen: Screen)
         if work:
             pages.latest()
         raise
+    done = {piece.folder for cell, piece in work if {*piece.seeds} <= {*stand(out, cell).finished}}
+    outcome.busy = [folder for folder in outcome.busy if folder not in done]  # the other process is through with it
     return outcome, pages.latest()
 
 

@@ -30,9 +30,9 @@ def note_failure(folder: Path, error: BaseException) -> str:
 
 
 def read_failure(folder: Path) -> str:
-    """Why a piece failed; empty if it did not."""
+    """Why a piece failed; empty if it did not, or if its folder is gone: it then begins anew."""
     path = note_of(folder)
-    if not path.is_file():
+    if not path.is_file() or not folder.is_dir():
         return ""
     with suppress(OSError, ValueError, KeyError, TypeError):
         return str(json.loads(path.read_text())["reason"])

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ctlpp.benchmark.settings import Settings
-from ctlpp.report.collecting import candidates, read_record
+from ctlpp.report.collecting import candidates, read_record, read_whole
 from ctlpp.report.strangers import part
 from ctlpp.reproduce.failures import read_failure
 from ctlpp.reproduce.holding import held
@@ -132,7 +132,7 @@ def _read_piece(folder: Path, seeds: tuple[int, ...], cell: Planned) -> Piece:
     ended = (folder / "result.json").exists()
     if not (folder / "config.json").exists() and not ended:
         return Piece(folder, seeds, failure=read_failure(folder))  # somebody was about to begin
-    record = read_record(folder, folder.name)
+    record = read_whole(folder, folder.name)
     if record.state == "version":
         raise ValueError(f"{folder} was {record.reason}: choose another folder with --out")
     if record.state in ("damaged", "foreign") and (ended or not record.config):  # else its history: training goes on

@@ -203,10 +203,11 @@ def _every(size: Size, protocol: str | None, preset: str | None) -> Iterator[Pla
     for used in ours:
         for variant in ("R", "A"):
             yield cell("similarity", "ndr", variant, used, size.seeds)
-        for model, variant in (("ndr", "R"), ("lstm", "A")):
-            yield cell("tables", model, variant, used, size.few)  # function table 0 is that of table1
+        learned = {"distinct_sequences": size.sequences}  # without repeats no Bi-LSTM on A learns its data
+        for model, variant, data in (("ndr", "R", {}), ("lstm", "A", learned)):
+            yield cell("tables", model, variant, used, size.few, **data)  # function table 0 is that of all others
             for table in range(1, size.tables):
-                yield cell("tables", model, variant, used, size.few, seed=table)
+                yield cell("tables", model, variant, used, size.few, seed=table, **data)
 
 
 def _check(what: str, scale: str, protocol: str | None, preset: str | None) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 
 from ctlpp.statistics.published import ROUNDING, SOLVED
 
-RESAMPLES = 4000
+RESAMPLES = 20_000
 LEVEL = 0.95
 FEWEST = 10  # seeds whose own spread is believed
 SAME = 1e-9  # of accuracy: what differs less does so by rounding
@@ -67,14 +67,14 @@ def wilson(successes: int, tries: int) -> Interval:
 
 
 def mean_intervals(rows: Sequence[Sequence[float]]) -> list[Interval | None]:
-    """The 95 % bootstrap interval (BCa) of each row's mean; None for rows of one seed.
+    """The 95 % bootstrap interval (BCa) of each row's mean; None for rows of one or two seeds, which tell too little.
 
     Rows whose values are all the same get an interval without width: resampling cannot tell more.
     """
     found: list[Interval | None] = [_certain(row) for row in rows]
     by_size: dict[int, list[int]] = {}
     for at, row in enumerate(rows):
-        if len(row) > 1 and found[at] is None:
+        if len(row) > 2 and found[at] is None:
             by_size.setdefault(len(row), []).append(at)
     for places in by_size.values():
         lows, highs = _bootstrap(np.array([rows[at] for at in places], dtype=float))
@@ -84,7 +84,7 @@ def mean_intervals(rows: Sequence[Sequence[float]]) -> list[Interval | None]:
 
 
 def _certain(row: Sequence[float]) -> Interval | None:
-    return (row[0], row[0]) if len(row) > 1 and max(row) - min(row) < SAME else None
+    return (row[0], row[0]) if len(row) > 2 and max(row) - min(row) < SAME else None
 
 
 def _bootstrap(table: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> tuple[list[float], list[float]]:

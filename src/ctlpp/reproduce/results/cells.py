@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ctlpp.report.collecting import Record, Seed, candidates, read_record
+from ctlpp.report.collecting import Record, Seed, candidates, read_whole
 from ctlpp.report.comparing import key_of, mismatches
 from ctlpp.report.strangers import part, text, whole
 from ctlpp.statistics import published as paper
@@ -102,7 +102,7 @@ def read_cells(out: Path) -> dict[str, Cell]:
     for place in candidates(out / RUNS):
         inner = place.relative_to(out / RUNS)
         if inner.parts:
-            by_name.setdefault(inner.parts[0], []).append(read_record(place, inner.as_posix()))
+            by_name.setdefault(inner.parts[0], []).append(read_whole(place, inner.as_posix()))
     return {name: make_cell(name, by_name[name]) for name in sorted(by_name)}
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ctlpp.report.strangers import part, text
+from ctlpp.reproduce.plan import QUICK
 from ctlpp.reproduce.results.checked import checks_table, settings_table
 from ctlpp.reproduce.results.found import Found, repeats, tables
 from ctlpp.reproduce.results.kinds import KINDS, main_cells
@@ -40,9 +41,11 @@ RULES = (
     " rounding of what was published. *Higher*, *lower*: it excludes 0 and reaches beyond"
     f" ±{NEGLIGIBLE}. *Reproduced*: it lies within ±{NEGLIGIBLE}; or it lies within ± one published standard deviation,"
     f" and even the {USUAL:.0%} interval has 0 in it. *Undecided*: neither; more seeds may tell, unless it is the"
-    f" published ones that are too few. With fewer than {FEWEST} seeds *reproduced* is never said, and our spread is"
-    " taken to be at least the published one: among so few, a kind of seed that makes up a quarter of all may be"
-    " missing. Transformers are counted by the paper's rule, since the published ones were."
+    " published ones that are too few. It is undecided, too, if the OOD accuracy would be reproduced but the IID"
+    " accuracy is higher or lower: seeds that learned their data otherwise than the published ones are another crowd."
+    f" With fewer than {FEWEST} seeds *reproduced* is never said, and our spread is taken to be at least the published"
+    " one: among so few, a kind of seed that makes up a quarter of all may be missing. Transformers are counted by the"
+    " paper's rule, since the published ones were."
 ).replace("80%", "80 %")
 
 COMMANDS = {
@@ -58,10 +61,14 @@ def repeated(found: Found, places: Places) -> list[str]:
     """Do repeated sequences move the accuracies?"""
     about = (
         "The authors' generator draws the same function sequences again and again, with other start symbols: of 88,728"
-        " examples of six functions only 12,599 have different sequences. The option `--distinct-sequences` makes such"
-        " data, the nearest to the authors' own (`n/7`, one sequence to every 7 examples of a length: at most 12,676 of"
-        " six functions); here is what becomes of the accuracies."
+        " examples of six functions only 12,599 have different sequences, with 16 worker processes; how many the"
+        " authors used is not known. The option `--distinct-sequences` makes such data (`n/7`, one sequence to every 7"
+        " examples of a length: at most 12,676 of six functions); here is what becomes of the accuracies. IID examples"
+        " then have the function sequences of the training data, on other start symbols, while without repeats most"
+        " long ones are new: the two IID accuracies are of different tests. OOD examples have new sequences either way."
     )
+    if miniature(found):
+        about += f" This miniature has `{QUICK.sequences}`."
     if not (pairs := repeats(found)):
         return [about, NOT_YET]
     points = [f"- **{name_of(one)}.** {repeats_sentence(found, one, other)}" for _, one, other in pairs]
@@ -100,9 +107,17 @@ def function_tables(found: Found, places: Places) -> list[str]:
 
 def staged(found: Found, places: Places) -> list[str]:
     """The grid of S."""
-    about = "The numbers of this grid were never published, only described. OOD accuracy, mean ± std (seeds):"
-    models = ("ndr", "transformer", "lstm")
-    grids = [f"{title(model)}:\n\n{grid}" for model in models if (grid := grid_table(found, model))]
+    about = (
+        "The numbers of this grid were never published, only described. It is planned under `released`, the protocol of"
+        " the published grid; `ctlpp reproduce staged --protocol paper` trains it under the other. OOD accuracy,"
+        " mean ± std (seeds):"
+    )
+    grids = [
+        f"{title(model)}, {protocol}:\n\n{grid}"
+        for protocol in ("released", "paper")
+        for model in ("ndr", "transformer", "lstm")
+        if (grid := grid_table(found, model, protocol))
+    ]
     if not grids:
         return [about, NOT_YET]
     figure = places.figure("staged", "The grid of S", "OOD accuracy on S by shared functions and shared symbols.")
@@ -166,15 +181,20 @@ def remaining(found: Found) -> list[str]:
 
 def checks(found: Found, places: Places) -> list[str]:
     """Is it the same model, and the same training?"""
-    root = Path(os.path.relpath(places.out.parent, places.here)).as_posix()
+    root = Path(os.path.relpath(places.out.parent, places.here)).as_posix() if places.in_repository else ""
     about = (
         "Before a difference is called a finding, the implementation is suspected. What the released code does is held"
         " against ours by these tests:"
     )
+    precision = (
+        "Both train in mixed precision. Ours on a GPU is bf16 with float32 weights and sums; it has not been compared"
+        " with theirs."
+    )
     settings = settings_table(main_cells(found))
     if miniature(found):
         return ["What the runs say of themselves:", settings] if settings else [NOT_YET]
-    return [about, checks_table(root), *(["What the runs say of themselves:", settings] if settings else [])]
+    said = ["What the runs say of themselves:", settings] if settings else []
+    return [about, checks_table(root), precision, *said]
 
 
 def yourself() -> list[str]:
@@ -196,5 +216,5 @@ def runs(found: Found, places: Places) -> list[str]:
         " device), `metrics.parquet`, `result.json` and the numbers of its analysis."
         f" `{places.out.name}/report.html` is a page to look around in all of them"
     )
-    about += "." if miniature(found) else "; it is too large to be kept here, `make results` writes it."
+    about += "; it is too large to be kept here, `make results` writes it." if places.in_repository else "."
     return [about, f"Training took {spent}." if spent else "", runs_table(found)]

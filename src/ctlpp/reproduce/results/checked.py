@@ -32,6 +32,22 @@ CHECKS = {
         "test_bidirectional_lstm_equals_the_one_in_torch",
     ),
     "Bi-LSTM: where dropout falls": ("tests/models/test_recurrent.py", "test_dropout_falls_on_the_embeddings_only"),
+    "Bi-LSTM: initial weights": (
+        "tests/models/test_recurrent.py",
+        "test_recurrent_weights_start_uniform_as_in_torch_and_embeddings_normal",
+    ),
+    "all: learning rate, warm-up, Adam's constants, decay, clipping, batch, steps": (
+        "tests/training/test_recipe.py",
+        "test_the_recipes_are_those_of_the_released_code",
+    ),
+    "all: optimiser and clipping equal to PyTorch's, seed by seed": (
+        "tests/training/test_step.py",
+        "test_a_seed_in_a_crowd_equals_pytorchs_optimizer_and_clipping_on_it_alone",
+    ),
+    "all: batches of one length, every example once a round": (
+        "tests/training/test_batches.py",
+        "test_a_round_visits_every_example_once_but_for_partial_batches",
+    ),
     "all: trained parameters": (
         "tests/models/test_zoo.py",
         "test_the_released_models_have_exactly_as_many_parameters_as_published_code_trains",
@@ -45,10 +61,9 @@ SETTINGS = ("steps", "batch", "lr", "warmup", "optimizer", "weight_decay", "clip
 
 
 def checks_table(root: str) -> str:
-    """The tests, with links from a page to the root of the repository."""
-    rows = [
-        [what, f"[{file}]({root}/{file})" + (f", `{name}`" if name else "")] for what, (file, name) in CHECKS.items()
-    ]
+    """The tests, with links from a page to the root of the repository; without, if that is not here."""
+    links = {file: f"[{file}]({root}/{file})" if root else f"`{file}`" for file, _ in CHECKS.values()}
+    rows = [[what, links[file] + (f", `{name}`" if name else "")] for what, (file, name) in CHECKS.items()]
     return table(["what", "test"], rows)
 
 

@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import sqrt
 
+from ctlpp.reproduce.plan import Planned
 from ctlpp.reproduce.results.cells import ALL, Cell
 from ctlpp.reproduce.results.found import Found
 from ctlpp.reproduce.results.wording import between, listed, signed, title
 from ctlpp.statistics.published import ROUNDING
 from ctlpp.statistics.summary import Interval
 
+PUBLISHED = "released"  # the protocol of the published grid
 HOLDS, FAILS, OPEN = "as published", "not as published", "undecided"
 FEW, MANY, WIDEST = 4, 16, 6  # shared functions, and the most shared symbols
 
@@ -26,9 +28,9 @@ class Claim:
 
 
 def claims(found: Found) -> list[Claim]:
-    """Those about which our runs say something."""
+    """Those about which our runs say something, under the protocol of the published grid."""
     grids = {model: grid_of(found, model) for model in ("ndr", "transformer", "lstm")}
-    asked = len([planned for planned in found.asked("staged") if planned.model == "ndr"])
+    asked = len(_planned(found, "ndr"))
     every = [_only_corner(grids["ndr"], asked)]
     for model, few, many in (("transformer", -1, 1), ("lstm", -1, -1)):
         every.append(_beside_ndr(grids, model, FEW, few))
@@ -38,8 +40,13 @@ def claims(found: Found) -> list[Claim]:
 
 def grid_of(found: Found, model: str) -> dict[tuple[int, int], Cell]:
     """The cells of a model's grid that have run; those of the miniature say nothing of the paper."""
-    asked = [planned for planned in found.asked("staged") if planned.model == model and planned.preset != "quick"]
+    asked = [planned for planned in _planned(found, model) if planned.preset != "quick"]
     return {cell.grid: cell for planned in asked if (cell := found.done(planned)) and cell.grid}
+
+
+def _planned(found: Found, model: str) -> list[Planned]:
+    every = found.asked("staged")
+    return [planned for planned in every if (planned.model, planned.protocol) == (model, PUBLISHED)]
 
 
 def _only_corner(grid: Mapping[tuple[int, int], Cell], asked: int) -> Claim | None:

@@ -20,6 +20,7 @@ from ctlpp.figures.style import render, style
 from ctlpp.figures.table1 import Entry, draw_table1
 from ctlpp.report.comparing import SPLITS
 from ctlpp.reproduce.results.cells import Cell
+from ctlpp.reproduce.results.claims import PUBLISHED
 from ctlpp.reproduce.results.found import Found, repeats, tables
 from ctlpp.reproduce.results.kinds import KINDS, run
 from ctlpp.reproduce.results.learning import history_of
@@ -63,11 +64,11 @@ def drawings(found: Found, seen: Sequence[Example]) -> Iterator[Drawing]:
         if curves:
             yield f"curves-{kind}", partial(draw_learning, curves)
             yield f"lengths-{kind}", partial(draw_by_length, curves)
-    staged = [cell for planned in found.asked("staged") if (cell := found.done(planned)) and cell.grid]
-    if staged:
+    if staged := _one_protocol([cell for one in found.asked("staged") if (cell := found.done(one)) and cell.grid]):
         yield "staged", partial(draw_staged, [_staged(cell) for cell in staged])
     for variant in VARIANTS:
-        if pairs := [_pair(found, one, other) for _, one, other in repeats(found) if one.variant == variant]:
+        beside = {one.name: other for _, one, other in repeats(found) if one.variant == variant}
+        if pairs := [_pair(found, one, beside[one.name]) for one in _one_protocol([found.cells[n] for n in beside])]:
             yield f"repeats-{variant}", partial(draw_repeats, pairs)
     several = {_title(cells[0]): cells for cells in tables(found).values() if len(cells) > 1}
     if several:
@@ -91,7 +92,12 @@ def dots(found: Found, cell: Cell, split: str = "ood") -> Dots:
 
 
 def _title(cell: Cell) -> str:
-    return f"{title(cell.model)} on {cell.variant}"
+    return f"{title(cell.model)} on {cell.variant}" + ("" if cell.protocol == PUBLISHED else f", {cell.protocol}")
+
+
+def _one_protocol(cells: Sequence[Cell]) -> list[Cell]:
+    """Those of the protocol of the published numbers; if there are none, those of the other."""
+    return [cell for cell in cells if cell.protocol == PUBLISHED] or list(cells)
 
 
 def _entry(found: Found, cell: Cell, kind: str) -> Entry:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ctlpp.reproduce.plan import SIZES, Planned, plan
+from ctlpp.benchmark.task import PROTOCOLS
+from ctlpp.reproduce.plan import Planned, Scale, plan
 from ctlpp.reproduce.results.cells import Cell, read_cells
 from ctlpp.reproduce.results.rows import Row, Rows, make_rows, selection_for
 
@@ -56,14 +57,22 @@ def find(out: Path, whole: Sequence[Planned] | None = None) -> Found:
 
 
 def fitting_plan(names: Sequence[str] | dict[str, Cell]) -> list[Planned]:
-    """The whole plan of the scale to which most of these cells belong; the full one in doubt."""
-    plans = [plan("all", scale) for scale in ("full", "quick") if scale in SIZES]
+    """The whole plan of the scale to which most of these cells belong, the full one in doubt, and those beside it."""
+    scales: tuple[Scale, ...] = ("full", "quick")
+    plans = [[*plan("all", scale), *_under_other_protocols(scale, names)] for scale in scales]
     return max(plans, key=lambda one: sum(planned.name in names for planned in one))
 
 
-def plain(planned: Planned) -> Planned:
-    """The same cell without repeated sequences and with function table 0."""
-    return replace(planned, data=tuple(pair for pair in planned.data if pair[0] not in ("distinct_sequences", "seed")))
+def _under_other_protocols(scale: Scale, names: Sequence[str] | dict[str, Cell]) -> list[Planned]:
+    """What there is of the cells that only `--protocol` asks for."""
+    known = {planned.name for planned in plan("all", scale)}
+    every = [planned for protocol in PROTOCOLS for planned in plan("all", scale, protocol=protocol)]
+    return [planned for planned in every if planned.name in names and planned.name not in known]
+
+
+def without(planned: Planned, *options: str) -> Planned:
+    """The same cell without some options of its data."""
+    return replace(planned, data=tuple(pair for pair in planned.data if pair[0] not in options))
 
 
 def repeats(found: Found) -> list[tuple[Planned, Cell, Cell]]:
@@ -71,7 +80,7 @@ def repeats(found: Found) -> list[tuple[Planned, Cell, Cell]]:
     pairs = []
     for planned in found.asked("repeats"):
         if planned.repeated:
-            one, other = found.done(plain(planned)), found.done(planned)
+            one, other = found.done(without(planned, "distinct_sequences")), found.done(planned)
             if one and other:
                 pairs.append((planned, one, other))
     return pairs
@@ -79,8 +88,10 @@ def repeats(found: Found) -> list[tuple[Planned, Cell, Cell]]:
 
 def tables(found: Found) -> dict[Planned, list[Cell]]:
     """The cells of each function table that has run, under the cell of table 0."""
-    by_cell: dict[Planned, list[Cell]] = {}
+    by_cell: dict[Planned, dict[int, Cell]] = {}
     for planned in found.asked("tables"):
-        if cell := found.done(planned):
-            by_cell.setdefault(replace(plain(planned), experiments=(), seeds=()), []).append(cell)
-    return {planned: sorted(cells, key=lambda cell: cell.table) for planned, cells in by_cell.items()}
+        first = replace(without(planned, "seed"), experiments=(), seeds=())
+        for one in (first, planned):
+            if cell := found.done(one):
+                by_cell.setdefault(first, {})[cell.table] = cell
+    return {planned: [cells[table] for table in sorted(cells)] for planned, cells in by_cell.items()}

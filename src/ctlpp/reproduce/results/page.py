@@ -51,7 +51,7 @@ def make_page(found: Found, seen: Sequence[Example], page: Path) -> str:
 def _top(found: Found, places: Places) -> str:
     folder = f"[{places.out.name}/]({places.of('')})"
     files = f"[results.md]({places.of('results.md')}), and as data: [results.parquet]({places.of('results.parquet')})"
-    made = f"*Made by `{'ctlpp reproduce' if miniature(found) else 'make results'}` from {folder}"
+    made = f"*Made by `{'make results' if places.in_repository else 'ctlpp reproduce'}` from {folder}"
     made += "; nothing here is typed by hand.*"
     settings = "those of the preset `quick`" if miniature(found) else "those of the released code"
     names = f"`paper` and `released` name protocols of the data; hyper-parameters are {settings} in both."
@@ -77,8 +77,7 @@ def tally(found: Found, kind: Kind) -> str:
         cell = found.done(planned)
         judged = found.row(cell, "ood").verdict if cell else None
         word = NOT_RUN if not cell else judged.word if judged else NOT_COMPARED
-        apart = f", with a {iid} IID accuracy" if cell and (iid := _iid_apart(found, cell)) else ""
-        by_word[word].append(f"{title(planned.model)} on {planned.variant}{apart}")
+        by_word[word].append(f"{title(planned.model)} on {planned.variant}")
     total = sum(map(len, by_word.values()))
     about = f"**{kind.title}** ({kind.about})"
     absent, alone = len(by_word[NOT_RUN]), len(by_word[NOT_COMPARED])
@@ -114,18 +113,10 @@ def _ours(found: Found, cell: Cell | None) -> list[str]:
         return [NOT_RUN, "", "", ""]
     iid, ood = found.row(cell, "iid"), found.row(cell, "ood")
     words = verdict(ood.verdict, ood.summary.seeds) if ood.verdict else NOT_COMPARED
-    if apart := _iid_apart(found, cell):
-        words += f", but IID is **{apart}**"
     planned = next(one for one in found.plan if one.name == cell.name)
     if left := len(found.missing(planned)):
         words += f"; {left} of {len(planned.seeds)} seeds to come"
     return [mean_of(iid.summary), mean_of(ood.summary), share(ood.summary.solved, ood.summary.seeds), words]
-
-
-def _iid_apart(found: Found, cell: Cell) -> str:
-    """How the IID accuracy differs where the OOD accuracy is reproduced; "" if it does not."""
-    iid, ood = found.row(cell, "iid"), found.row(cell, "ood").verdict
-    return iid.verdict.word if ood and ood.word == REPRODUCED and differs(iid) and iid.verdict else ""
 
 
 def not_compared(found: Found) -> list[str]:

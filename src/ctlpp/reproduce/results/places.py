@@ -12,6 +12,11 @@ class Places:
     def __init__(self, page: Path, out: Path) -> None:
         self.here, self.out = page.parent.resolve(), out.resolve()
 
+    @property
+    def in_repository(self) -> bool:
+        """Whether the results folder lies in this project's own repository."""
+        return all((self.out.parent / name).exists() for name in ("Makefile", "src/ctlpp", "tests"))
+
     def of(self, name: str) -> str:
         """A file or folder of the results folder."""
         return Path(os.path.relpath(self.out / name, self.here)).as_posix()

@@ -92,9 +92,15 @@ def _shown(one: Correlation | None) -> str:
 
 def sentence(one: Predicted) -> str:
     """What predicts best in a cell, and what the paper's picture does."""
-    best = [f"{MEASURES[name].label} ({number(one.found[name].pearson)})" for name in one.ranked[:3]]
-    said = f"{name_of(one.cell)}: the best predictors are {listed(best)}"
-    if PICTURE in one.ranked[3:]:
+    sure = [name for name in one.ranked[:3] if one.found[name].low * one.found[name].high > 0]
+    best = [f"{MEASURES[name].label} ({number(one.found[name].pearson)})" for name in sure]
+    said = f"{name_of(one.cell)}: "
+    if not best:
+        said += "no measure is sure to predict anything"
+    else:
+        said += f"the best predictor{'s are' if len(best) > 1 else ' is'} {listed(best)}"
+        said += " alone: the intervals of the next have 0 in them" if len(sure) < len(one.ranked[:3]) else ""
+    if PICTURE not in sure and PICTURE in one.found:
         place, size = one.ranked.index(PICTURE) + 1, len(one.ranked)
         said += f"; the similarity of readouts across groups, what the matrices show, is number {place} of {size}"
         said += f" ({number(one.found[PICTURE].pearson)})"

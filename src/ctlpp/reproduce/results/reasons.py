@@ -24,8 +24,8 @@ STILL = 0.01  # of accuracy: a mean that moved less than this over the last tent
 ALIKE = 0.01  # of accuracy: learned as well as in the paper
 MOST = 0.25  # of a difference: if no more is left, most of it is explained
 ALIKE_SETTINGS = (
-    "Other settings are no reason that we know of: models and training are compared, value by value, with what the"
-    " released code does ([what was checked](#what-was-checked))."
+    "Other settings are no reason that we know of: models, their initial weights, the recipes and the optimiser are"
+    " held against what the released code does, in tests ([what was checked](#what-was-checked))."
 )
 
 
@@ -179,10 +179,11 @@ def _tables(found: Found, cell: Cell, row: Row) -> Iterator[str]:
         ):
             reach, gap = reach_of(components(groups)), abs(row.verdict.difference)
             within = "within" if gap <= reach else "beyond"
-            with_distinct = ", with distinct sequences" if cell.sequences else ""
+            other = ", with repeated sequences" if cells[0].sequences else ", with distinct sequences"
+            other *= bool(cells[0].sequences) != bool(cell.sequences)
             yield (
                 f"*Another function table?* Theirs is not known. Two tables with 25 seeds each differ by up to"
-                f" {number(reach)} in 95 % of cases{with_distinct} ([see there](#how-much-the-function-table-matters));"
+                f" {number(reach)} in 95 % of cases{other} ([see there](#how-much-the-function-table-matters));"
                 f" {number(gap)} is {within} that."
             )
 

@@ -93,4 +93,4 @@ def failures(found: Found) -> dict[str, str]:
     """Pieces that failed, by name, and why."""
     notes = sorted((found.out / RUNS).glob("*/*.failed.json"))
     pieces = [note.with_name(note.name.removesuffix(".failed.json")) for note in notes]
-    return {f"{piece.parent.name}/{piece.name}": read_failure(piece) for piece in pieces}
+    return {f"{piece.parent.name}/{piece.name}": why for piece in pieces if (why := read_failure(piece))}

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 
 from ctlpp.report.collecting import Seed
 from ctlpp.report.comparing import SPLITS
 from ctlpp.reproduce.results.cells import ALL, RULE, Cell, converged
-from ctlpp.reproduce.results.verdicts import Verdict, is_inside, judge
+from ctlpp.reproduce.results.verdicts import Verdict, beside, is_inside, judge
 from ctlpp.statistics.summary import Summary, mean_intervals, summarise
 
 
@@ -68,7 +68,11 @@ def _rows(cell: Cell, selection: str) -> list[Row]:
     intervals = mean_intervals(list(columns.values()))
     every = zip(columns.items(), intervals, strict=True)
     found = {key: summarise(values, 0, interval) for (key, values), interval in every}
-    return [_row(cell, selection, split, found) for split in SPLITS]
+    rows = {split: _row(cell, selection, split, found) for split in SPLITS}
+    iid, ood = (rows[split].verdict for split in ("iid", "ood"))
+    if iid and ood:
+        rows["ood"] = replace(rows["ood"], verdict=beside(ood, iid))
+    return list(rows.values())
 
 
 def _row(cell: Cell, selection: str, split: str, found: dict[tuple[str, int], Summary]) -> Row:

@@ -128,9 +128,10 @@ def excluded_table(found: Found) -> str:
     return table(head, body) if body else ""
 
 
-def grid_table(found: Found, model: str) -> str:
+def grid_table(found: Found, model: str, protocol: str = "released") -> str:
     """OOD accuracy on S: shared functions down, shared symbols across."""
-    asked = [planned for planned in found.asked("staged") if planned.model == model]
+    every = found.asked("staged")
+    asked = [planned for planned in every if (planned.model, planned.protocol) == (model, protocol)]
     down = sorted({dict(planned.data)["shared_functions"] for planned in asked})
     across = sorted({dict(planned.data)["shared_symbols"] for planned in asked})
     by_place = {cell.grid: cell for planned in asked if (cell := found.done(planned))}
@@ -210,7 +211,7 @@ def learning_table(cells: Sequence[Cell]) -> str:
             steps = [f"{one.learned[0]:,}" if one.learned else NONE, NONE if one.half is None else f"{one.half:,}"]
             ends = [share(len(one.learned), one.seeds), str(one.late), signed(one.moved, 3)]
             body.append([name_of(cell), *steps, *ends])
-    head = ["above 0.95 IID to stay", "first seed from step", "half of them from", "all in all", "in the last tenth"]
+    head = ["above 0.95 IID to stay", "first seed from step", "half of all from", "all in all", "in the last tenth"]
     return table([*head, "mean OOD over the last tenth"], body) if body else ""
 
 

@@ -6,7 +6,9 @@ the rounding of what was published. Then
 - *higher*, *lower*: the interval excludes 0 and reaches beyond ±0.02, below which a difference is not spoken of;
 - *reproduced*: it lies within ±0.02; or it lies within ± one published standard deviation between seeds (at least
   0.02, and as precisely as it is printed), and even the 80 % interval has 0 in it;
-- *undecided*: neither; more seeds may tell, unless it is the published ones that are too few.
+- *undecided*: neither; more seeds may tell, unless it is the published ones that are too few. Also where the OOD
+  accuracy would be reproduced and the IID accuracy is higher or lower: a mean over seeds that have learned their data
+  and seeds that have not is another thing than the published one.
 
 So if 25 of our seeds scatter as widely as the published ones, a mean that is off by up to 0.4 of that spread is
 reproduced, and one that is off by 0.6 of it is higher or lower. Among fewer than ten seeds a kind of seed that makes up
@@ -22,7 +24,7 @@ Example:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ctlpp.statistics.published import ROUNDING, SEEDS
 from ctlpp.statistics.summary import FEWEST, LEVEL, Interval, Summary, cautious, difference
@@ -40,6 +42,7 @@ class Verdict:
     word: str
     difference: float | None = None
     interval: Interval | None = None
+    iid: str = ""  # of the OOD accuracy: how the IID accuracy differs, if that alone keeps it from being reproduced
 
 
 def judge(ours: Summary, published: tuple[float, float], published_seeds: int = SEEDS) -> Verdict:
@@ -57,6 +60,17 @@ def judge(ours: Summary, published: tuple[float, float], published_seeds: int = 
         return Verdict(HIGHER if low > 0 else LOWER, gap, (low, high))
     alike = negligible or (max(-low, high) <= margin and usual[1][0] <= 0 <= usual[1][1])
     return Verdict(REPRODUCED if alike and not few else UNDECIDED, gap, (low, high))
+
+
+def beside(ood: Verdict, iid: Verdict) -> Verdict:
+    """The verdict on OOD accuracy in the light of that on IID accuracy: seeds that learned otherwise reproduce nothing.
+
+    >>> beside(Verdict(REPRODUCED, 0.04, (-0.1, 0.2)), Verdict(LOWER, -0.2, (-0.4, -0.1)))
+    Verdict(word='undecided', difference=0.04, interval=(-0.1, 0.2), iid='lower')
+    """
+    if ood.word == REPRODUCED and iid.word in (HIGHER, LOWER):
+        return replace(ood, word=UNDECIDED, iid=iid.word)
+    return ood
 
 
 def is_inside(value: float, interval: Interval | None) -> bool | None:

@@ -76,6 +76,8 @@ def verdict(found: Verdict | None, seeds: int) -> str:
     """A verdict in words."""
     if found is None:
         return NONE
+    if found.iid:
+        return f"undecided: {signed(found.difference)}, but IID is **{found.iid}**"
     if found.word == UNDECIDED:
         return f"undecided with {count(seeds, 'seed')}" if seeds else "undecided, no seed counts"
     return f"**{found.word}**" if found.interval is None else f"**{found.word}** ({signed(found.difference)})"
