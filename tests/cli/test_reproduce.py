@@ -151,7 +151,7 @@ def test_a_failure_is_reported_at_the_end_with_exit_code_1_and_taken_up_with_ret
          "ndr/S, lstm/S, transformer/S, or the name of a cell (see --plan)"),
         ("similarity --only lstm/S", "--only lstm/S is of staged, not of similarity: choose from ndr/R, ndr/A, "
          "or the name of a cell (see --plan)"),
-        ("similarity --only lstm-A-released", "--only lstm-A-released is of table1, repeats, tables, not of "
+        ("similarity --only lstm-A-released", "--only lstm-A-released is of table1, repeats, not of "
          "similarity: choose from ndr/R, ndr/A, or the name of a cell (see --plan)"),
         ("all --seeds x", "--seeds x: write 25 (that is 0 … 24), 3,7,9, 25-49 or 7-7"),
         ("all --device tpu", "--device tpu: choose from auto, cpu, cuda"),

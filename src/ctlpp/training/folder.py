@@ -6,11 +6,24 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 from ctlpp.training.checkpoint import FORMAT, make_folder, write_atomically
 
 _DECIDES = ("model", "options", "variant", "protocol", "vocab_size", "n_classes", "seeds", "parameters")
+_KINDS: dict[tuple[str, ...], type | tuple[type, ...]] = {  # of what is read from a config
+    **{(key,): str for key in ("model", "preset")},
+    **{(key,): (str, NoneType) for key in ("variant", "protocol")},
+    **{(key,): int for key in ("vocab_size", "n_classes", "parameters")},
+    **{(key,): dict for key in ("options", "recipe", "data", "engine", "versions")},
+    ("seeds",): list,
+    ("task",): (dict, NoneType),
+    ("recipe", "steps"): int,
+    ("engine", "device"): str,
+    ("engine", "vectorised"): bool,
+    ("engine", "seeds_at_a_time"): int,
+}
 _MAY_DIFFER = ("checkpoint_every", "checkpoint_minutes")  # settings of a recipe that leave the results alone
 _OURS = {"checkpoint", "config.json", "metrics.parquet", "result.json", ".lock"}
 
@@ -70,6 +83,13 @@ def read_config(folder: Path) -> dict[str, Any]:
     if not isinstance(config, dict) or config.get("format") != FORMAT:
         version = config.get("versions", {}).get("ctlpp", "unknown") if isinstance(config, dict) else "unknown"
         raise ValueError(f"{folder} was written by another version of ctlpp ({version}): train again in a new folder")
+    for place, kind in _KINDS.items():
+        value: Any = config
+        for key in place:
+            value = value.get(key)
+        if not isinstance(value, kind):
+            entry = ".".join(place)
+            raise ValueError(f"{folder / 'config.json'} is damaged ({entry} is {_text(value)}): train in a new folder")
     return config
 
 

@@ -18,7 +18,7 @@ from ctlpp.training.evaluate import Score, Tally, evaluate
 from ctlpp.training.folder import write_json
 from ctlpp.training.metrics import TRAINING, Metrics
 from ctlpp.training.observers import StepStats, tell
-from ctlpp.training.result import Run, fill, strip
+from ctlpp.training.result import Run, check_facts, fill, strip
 from ctlpp.training.step import Stepper
 
 _REPORT_SECONDS = 0.5
@@ -68,6 +68,7 @@ class Training:
             tell(self.observers, "on_note", f"warning: {line}")
         if facts.get("format") != checkpoint.FORMAT or facts.get("parameters") != self.config["parameters"]:
             raise ValueError(f"the checkpoint in {self.folder} is of another model or version: choose another folder")
+        check_facts(facts, self.folder)
         fill(self.stepper.crowd, tensors)
         for name in ("mean", "square", "diverged"):
             getattr(self.stepper.optimizer, name).copy_(tensors[name])

@@ -31,6 +31,7 @@ class Run:
         config: dict[str, Any], crowd: Crowd, tensors: Mapping[str, Tensor], facts: dict[str, Any], folder: Path
     ) -> "Run":
         """Fill a fresh crowd with the weights of a checkpoint."""
+        check_facts(facts, folder)
         fill(crowd, tensors)
         crowd.set_progress(facts["step"] / config["recipe"]["steps"])
         metrics = Metrics.from_tensors(strip(tensors, "metrics."), facts["splits"])
@@ -75,6 +76,16 @@ class Run:
         spent = {"steps": self.step, "seconds": round(self.seconds, 3), "seconds_aside": round(self.aside, 3)}
         spent["device"] = self.config["engine"]["device_name"]
         return about | spent | {"versions": self.config["versions"], "seeds": list(seeds.values())}
+
+
+def check_facts(facts: Mapping[str, Any], folder: Path | None) -> None:
+    """Refuse a checkpoint that does not say what a run needs to know of it."""
+    kinds: dict[str, type] = {"step": int, "seconds": float, "splits": list, "loss_count": int, "stopped": bool}
+    for key, kind in kinds.items():
+        if not isinstance(facts.get(key), kind):
+            raise ValueError(
+                f"the checkpoint in {folder} is damaged ({key} is {facts.get(key)}): train in a new folder"
+            )
 
 
 def fill(crowd: Crowd, tensors: Mapping[str, Tensor]) -> None:
