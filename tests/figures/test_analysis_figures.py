@@ -1,13 +1,11 @@
 """Figures of an analysis: all drawn, deterministic, and only what the model allows."""
 
-import json
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 
 from ctlpp.analysis import analyze
 from ctlpp.analysis.history import History
@@ -16,7 +14,6 @@ from ctlpp.benchmark.dataset import generate
 from ctlpp.benchmark.task import Task
 from ctlpp.figures.accuracy import clusters_by_groups, groups_by_groups, pairs_at
 from ctlpp.figures.curves import draw_curves
-from ctlpp.figures.staged import Cell, draw_staged, read_cell
 from ctlpp.figures.style import DOUBLE, FORMATS, SINGLE, save, style
 from ctlpp.figures.whole_run import draw_all, drawings, examples
 from ctlpp.models.zoo import build
@@ -141,39 +138,3 @@ def test_the_tables_hold_the_accuracies_of_all_pairs_counted_one_by_one(of_ndr: 
         ]
         assert at_two[a, b] == pytest.approx(np.mean([right[cell] for cell in chosen]))
         assert all(pairs_at(right, 2, inputs)[f, g] == right[f, g, s] for f, g, s in chosen)
-
-
-def texts(figure: Figure) -> str:
-    inside = [text for axes in figure.axes for text in [*axes.texts, axes.title]]
-    return "\n".join(text.get_text() for text in [*inside, *figure.texts])
-
-
-def test_the_staged_grid_shows_mean_and_std_of_all_seeds_of_a_cell_and_the_published_claims() -> None:
-    cells = [
-        Cell("ndr", 4, 2, (0.2, 0.4)),
-        Cell("ndr", 4, 2, (0.6,)),
-        Cell("ndr", 16, 6, (1.0, 1.0)),
-        Cell("own:x", 4, 2, (0.1,)),
-    ]
-    with style():
-        shown = texts(draw_staged(cells))
-    assert "0.40\n± 0.20" in shown
-    assert "1.00\n± 0.00" in shown
-    assert "published: 1.00 only" in shown.replace("\n", " ")
-    assert "own:x" in shown
-
-
-def test_the_grid_reads_finished_runs_on_s_and_nothing_else(tmp_path: Path) -> None:
-    config = {"model": "ndr", "task": {"shared_functions": 8, "shared_symbols": 4}}
-    seeds = [{"accuracy": {"ood": 0.5}, "diverged": False}, {"accuracy": {"ood": 0.1}, "diverged": True}]
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    assert read_cell(tmp_path) is None
-    (tmp_path / "result.json").write_text(json.dumps({"seeds": seeds}))
-    assert read_cell(tmp_path) == Cell("ndr", 8, 4, (0.5,))
-    (tmp_path / "config.json").write_text(json.dumps({"model": "ndr", "variant": "A"}))
-    assert read_cell(tmp_path) is None
-
-
-def test_an_empty_grid_is_refused() -> None:
-    with pytest.raises(ValueError, match="no finished runs on variant S: nothing to put into the grid"):
-        draw_staged([])

@@ -10,9 +10,11 @@ Example:
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -27,6 +29,13 @@ CLAIMS = {  # what the paper says of its grid, whose numbers were never publishe
 }
 
 
+ABOVE, LINE, BELOW = 0.6, 0.33, 1.1  # cm: a panel's title, a line of its claim, its axis
+CELL = 0.85  # cm: a cell's height
+NARROWEST = 0.8  # cm: the width that "± 0.27" needs
+LEFT, RIGHT, GAP = 1.35, 1.6, 0.45  # cm
+WATCHING = ("eval_every", "checkpoint_every", "checkpoint_minutes")  # settings that leave the results alone
+
+
 @dataclass(frozen=True)
 class Cell:
     """The OOD accuracies of the seeds of one run on S."""
@@ -35,6 +44,8 @@ class Cell:
     shared_functions: int
     shared_symbols: int
     accuracies: tuple[float, ...]
+    seeds: tuple[int, ...] = ()  # whose they are; a seed of two runs counts once
+    setting: dict[str, Any] = field(default_factory=dict)  # what the runs of a grid must have in common
 
 
 def read_cell(folder: Path) -> Cell | None:
@@ -44,10 +55,37 @@ def read_cell(folder: Path) -> Cell | None:
         result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
         task = config["task"]
         knobs = int(task["shared_functions"]), int(task["shared_symbols"])
-        accuracies = tuple(float(seed["accuracy"]["ood"]) for seed in result["seeds"] if not seed["diverged"])
+        kept = {int(s["seed"]): float(s["accuracy"]["ood"]) for s in result["seeds"] if not s["diverged"]}
+        setting = _setting(config)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
-    return Cell(str(config["model"]), *knobs, accuracies) if accuracies else None
+    return Cell(str(config["model"]), *knobs, tuple(kept.values()), tuple(kept), setting) if kept else None
+
+
+def _setting(config: dict[str, Any]) -> dict[str, Any]:
+    """Preset and data, which all runs of a grid share, and what those of one model share."""
+    task = config["task"]
+    data = {"functions": len(task["functions"]), "symbols": len(task["symbols"]), "data seed": task["seed"]}
+    own = {k: v for k, v in (config["options"] | config["recipe"]).items() if k not in WATCHING}
+    return {
+        "preset": config["preset"],
+        "protocol": config["protocol"],
+        **data,
+        **task.get("recipe", {}),
+        **{f"{name} of {config['model']}": value for name, value in own.items()},
+    }
+
+
+def check_settings(cells: Iterable[Cell]) -> None:
+    """Raise ValueError if the runs are not of one setting."""
+    known: dict[str, Any] = {}
+    for cell in cells:
+        for name, value in cell.setting.items():
+            if known.setdefault(name, value) != value:
+                raise ValueError(
+                    f"a grid shows runs of one setting, but these differ: {name} {known[name]} and {value};"
+                    " draw a grid for each"
+                )
 
 
 def draw_staged(cells: Iterable[Cell]) -> Figure:
@@ -55,29 +93,37 @@ def draw_staged(cells: Iterable[Cell]) -> Figure:
     cells = list(cells)
     if not cells:
         raise ValueError("no finished runs on variant S: nothing to put into the grid")
+    check_settings(cells)
     models = sorted({cell.model for cell in cells}, key=lambda m: (list(TITLES).index(m) if m in TITLES else 9, m))
     functions = sorted({cell.shared_functions for cell in cells})
     symbols = sorted({cell.shared_symbols for cell in cells})
-    height = 3.0 + 0.85 * len(functions)
+    room = DOUBLE - LEFT - RIGHT
+    across = min(3, len(models), max(1, int((room + GAP) / (NARROWEST * len(symbols) + GAP))))
+    wide, high = (room + GAP) / across - GAP, CELL * len(functions)
+    claims = [textwrap.wrap(CLAIMS.get(model, ""), int(wide / 0.128)) for model in models]
+    rows = [max(map(len, claims[i : i + across])) for i in range(0, len(models), across)]  # lines below each
+    height = sum(ABOVE + high + BELOW + LINE * lines for lines in rows)
     figure = new_figure(DOUBLE, height)
-    grid = figure.add_gridspec(
-        1, len(models), left=0.085, right=0.9, bottom=1.9 / height, top=1 - 0.6 / height, wspace=0.12
-    )
-    image = None
+    image, top = None, height
     for i, model in enumerate(models):
-        axes = figure.add_subplot(grid[i])
+        row, column = divmod(i, across)
+        if column == 0:
+            bottom = top - ABOVE - high
+            top = bottom - BELOW - LINE * rows[row]
+        left = LEFT + column * (wide + GAP)
+        axes = figure.add_axes((left / DOUBLE, bottom / height, wide / DOUBLE, high / height))
         mean, texts = _fill(cells, model, functions, symbols)
         image = heat(axes, mean)
-        label(axes, [str(n) for n in functions] if i == 0 else [""] * len(functions), [str(n) for n in symbols])
-        write_numbers(axes, mean, texts, min(6.0, 40 / (len(models) * len(symbols)) + 2.8))
+        label(axes, [str(n) for n in functions] if column == 0 else [""] * len(functions), [str(n) for n in symbols])
+        write_numbers(axes, mean, texts, min(6.0, 6.5 * wide / len(symbols)))
         axes.set_title(TITLES.get(model, model))
         axes.set_xlabel("shared symbols")
-        claim = _wrap(CLAIMS.get(model, ""), 96 // len(models))
-        middle = (axes.get_position().x0 + axes.get_position().x1) / 2
-        figure.text(middle, 0.95 / height, claim, ha="center", va="top", fontsize=6, linespacing=1.4)
-        if i == 0:
+        if column == 0:
             axes.set_ylabel("shared functions")
-    colour_bar(figure, image, (0.915, 1.9 / height, 0.012, 1 - 2.5 / height), "OOD accuracy")
+        place = (left + wide / 2) / DOUBLE, (bottom - BELOW + 0.15) / height
+        figure.text(*place, "\n".join(claims[i]), ha="center", va="top", fontsize=6, linespacing=1.4)
+    box = ((DOUBLE - RIGHT + 0.25) / DOUBLE, (height - ABOVE - high) / height, 0.012, high / height)
+    colour_bar(figure, image, box, "OOD accuracy")
     return figure
 
 
@@ -88,7 +134,7 @@ def _fill(
     texts = [[""] * len(symbols) for _ in functions]
     for (i, many), (j, few) in ((a, b) for a in enumerate(functions) for b in enumerate(symbols)):
         same = [c for c in cells if (c.model, c.shared_functions, c.shared_symbols) == (model, many, few)]
-        values = np.array([accuracy for cell in same for accuracy in cell.accuracies])
+        values = np.array(_once(same))
         if len(values):
             mean[i, j] = values.mean()
             spread = f"\n± {values.std(ddof=1):.2f}" if len(values) > 1 else ""
@@ -96,7 +142,7 @@ def _fill(
     return mean, texts
 
 
-def _wrap(text: str, width: int) -> str:
-    import textwrap
-
-    return "\n".join(textwrap.wrap(text, max(20, width)))
+def _once(cells: Sequence[Cell]) -> list[float]:
+    """The accuracies of all seeds, each seed once; those without a number are all different."""
+    numbered = {seed: own for cell in cells for seed, own in zip(cell.seeds, cell.accuracies, strict=bool(cell.seeds))}
+    return [*numbered.values(), *(own for cell in cells if not cell.seeds for own in cell.accuracies)]
