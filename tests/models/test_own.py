@@ -54,7 +54,12 @@ def test_a_name_that_is_no_module_and_factory(name: str) -> None:
 @pytest.mark.parametrize(
     ("module", "text", "complaint"),
     [
-        ("no_such_module", None, "cannot import no_such_module: ModuleNotFoundError: No module named 'no_such_module'"),
+        (
+            "no_such_module",
+            None,
+            "cannot import no_such_module: ModuleNotFoundError: No module named 'no_such_module';"
+            " start where it lies, or name its folder in PYTHONPATH",
+        ),
         ("own_typo", "def Bag(:", "cannot import own_typo: SyntaxError: invalid syntax (own_typo.py, line 1)"),
         ("own_bug", "1 / 0", "cannot import own_bug: ZeroDivisionError: division by zero"),
         ("own_empty", "", "own_empty has no 'Bag'"),

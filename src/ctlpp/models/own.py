@@ -38,7 +38,8 @@ def load(name: str) -> Factory:
     try:
         module = importlib.import_module(module_name)
     except Exception as error:
-        raise ValueError(f"model {name!r}: cannot import {module_name}: {_one_line(error)}") from error
+        remedy = "; start where it lies, or name its folder in PYTHONPATH" * isinstance(error, ModuleNotFoundError)
+        raise ValueError(f"model {name!r}: cannot import {module_name}: {_one_line(error)}{remedy}") from error
     if not hasattr(module, attribute):
         raise ValueError(f"model {name!r}: {module_name} has no {attribute!r}")
     factory = getattr(module, attribute)
