@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -185,6 +185,15 @@ def make_run(
     if analysed:
         write_analysis(folder / "analysis", task, seeds)
     return folder
+
+
+def with_seeds(run: Path, changes: Mapping[int, Mapping[str, Any]]) -> Path:
+    """The same run, with other entries for some of its seeds, by their place."""
+    result = json.loads((run / "result.json").read_text())
+    for at, change in changes.items():
+        result["seeds"][at] |= change
+    (run / "result.json").write_text(json.dumps(result))
+    return run
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,8 @@ from tests.report.conftest import config_of, make_run, make_task
 
 from ctlpp.models.zoo import MODELS
 from ctlpp.report.collecting import Record, Seed, collect
-from ctlpp.report.comparing import grids, mismatches, results, settings
+from ctlpp.report.comparing import mismatches, results, settings
+from ctlpp.report.grid import grids
 from ctlpp.reproduce.results.verdicts import judge
 from ctlpp.statistics.published import PUBLISHED
 from ctlpp.statistics.summary import summarise
@@ -119,3 +120,23 @@ def test_the_grid_of_s_puts_runs_into_their_cells() -> None:
     assert [[cell and round(cell[0], 3) for cell in row] for row in grid["cells"]] == [[0.2, 0.4], [0.9, None]]
     assert "16 shared functions and 6 shared symbols" in grid["claim"]
     assert grids([record(config_of(make_task("R"), range(2)), [0.5])]) == []
+
+
+def test_a_cell_counts_a_seed_once_and_other_settings_have_a_grid_of_their_own() -> None:
+    config = config_of(make_task("S", 4, 16, shared_functions=4, shared_symbols=2), range(3))
+    longer = config | {"recipe": config["recipe"] | {"steps": 900}}
+    watched = config | {"recipe": config["recipe"] | {"eval_every": 7}}
+    elsewhere = config | {"data": {"train": "f" * 64}}
+    three, two = [0.2, 0.3, 0.4], [0.8, 1.0]
+    found = grids([record(config, three), record(watched, three), record(longer, two), record(elsewhere, [0.5])])
+    assert [(grid["cells"][0][0][2], round(grid["cells"][0][0][0], 3)) for grid in found] == [
+        (3, 0.3),
+        (2, 0.9),
+        (1, 0.5),
+    ]
+    size = "12 functions beside the shared ones, 4 symbols"
+    assert [grid["about"].partition(size)[2] for grid in found] == [
+        ", steps 300",
+        ", steps 900",
+        ", steps 300, other data",
+    ]

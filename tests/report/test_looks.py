@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from matplotlib.image import imread
-from tests.report.conftest import Open, make_run, write_history
+from tests.report.conftest import Open, make_run, with_seeds, write_history
 
 from ctlpp.report.writing import write_report
 
@@ -138,3 +138,37 @@ def test_nothing_is_printed_as_minus_zero(opened: Open, tmp_path: Path) -> None:
     write_report([tmp_path / "runs"], tmp_path / "report.html")
     row = opened(tmp_path / "report.html").page.locator("#measures tbody tr").first
     assert row.locator("td").all_inner_texts() == ["0.00", "−0.25", "−0.13", "0.00\n−0.50 … 0.00"]
+
+
+def test_diverged_seeds_stand_apart_from_the_measures_of_the_others(opened: Open, tmp_path: Path) -> None:
+    run = make_run(tmp_path / "runs" / "run", (0.1, 0.2, 0.6, 0.3, 0.5, 1.0))
+    with_iid(run, 0.2, 0.2, 0.2, 0.4, 0.9, 1.0)
+    with_seeds(run, {at: {"diverged": True, "diverged_at": 100} for at in (0, 1, 2)})
+    make_run(tmp_path / "runs" / "sound")
+    write_report([tmp_path / "runs"], tmp_path / "report.html")
+    shown = opened(tmp_path / "report.html")
+    shown.choose("choose-run", "0")
+    text = shown.page.inner_text("#measures-body")
+    assert "over the 3 of its 6 seeds that have not diverged" in text
+    assert "2 of 6 seeds have not learned their data (IID at most 0.95), 3 diverged: here" in text
+    assert shown.page.locator("#measures tbody tr").first.locator("td").nth(2).inner_text() == "1.00", "without seed 0"
+    plot = shown.page.locator("#measures figure").first
+    assert (plot.locator("circle.dot").count(), plot.locator("path.cross").count()) == (3, 3)
+    assert "a seed that diverged" in shown.page.locator("#measures .legend").inner_text()
+    shown.choose("choose-run", "1")
+    assert "diverged" not in shown.page.inner_text("#measures-body")
+    assert shown.page.locator("#measures path.cross").count() == 0
+
+
+def test_runs_with_diverged_seeds_can_be_found_and_chosen(opened: Open, tmp_path: Path) -> None:
+    with_seeds(make_run(tmp_path / "runs" / "some", (0.1, 0.2)), {0: {"diverged": True, "diverged_at": 100}})
+    make_run(tmp_path / "runs" / "none")
+    write_report([tmp_path / "runs"], tmp_path / "report.html")
+    shown = opened(tmp_path / "report.html")
+    shown.page.fill("#filter", "diverged")
+    assert shown.column(1) == ["some"]
+    shown.page.fill("#filter", "")
+    shown.page.select_option("#filter-state", label="with diverged seeds")
+    assert shown.column(1) == ["some"]
+    shown.page.select_option("#filter-state", "finished")
+    assert sorted(shown.column(1)) == ["none", "some"]

@@ -1,4 +1,4 @@
-"""Runs of one setting together, beside the published numbers where the setting is that of the paper; the grid of S."""
+"""Runs of one setting together, beside the published numbers where the setting is that of the paper."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ctlpp.report.collecting import Record, Seed
-from ctlpp.report.strangers import items, part, real, text, whole
+from ctlpp.report.strangers import items, part, text, whole
 from ctlpp.statistics import published as paper
 from ctlpp.statistics.summary import (
     Interval,
@@ -54,8 +54,14 @@ def settings(records: Sequence[Record]) -> list[Setting]:
 def key_of(record: Record) -> str:
     """Everything that decides a result, except the seeds."""
     names = ("model", "preset", "options", "variant", "protocol", "vocab_size", "n_classes", "data", "task")
-    recipe = {name: value for name, value in part(record.config.get("recipe")).items() if name not in WATCHING}
-    return json.dumps([recipe, *(record.config.get(name) for name in names)], sort_keys=True, default=str)
+    return json.dumps(
+        [recipe_of(record.config), *(record.config.get(name) for name in names)], sort_keys=True, default=str
+    )
+
+
+def recipe_of(config: dict[str, Any]) -> dict[str, Any]:
+    """The settings of training that decide a result."""
+    return {name: value for name, value in part(config.get("recipe")).items() if name not in WATCHING}
 
 
 def _order(setting: Setting) -> tuple[Any, ...]:
@@ -184,40 +190,3 @@ def _beside(summary: dict[str, Summary], row: paper.Published) -> dict[str, Any]
 
 def _difference(ours: Summary, published: tuple[float, float]) -> tuple[float, Interval] | None:
     return difference(cautious(ours, published[1]), published, paper.SEEDS)
-
-
-def grids(records: Sequence[Record]) -> list[dict[str, Any]]:
-    """The grid of S: OOD accuracy by shared functions and symbols; one grid a model, protocol, preset and size."""
-    by_grid: dict[tuple[Any, ...], dict[tuple[int, int], list[float]]] = {}
-    for record in records:
-        task, config = record.task, record.config
-        knobs = whole(task.get("shared_functions")), whole(task.get("shared_symbols"))
-        if record.state != "finished" or config.get("variant") != "S" or None in knobs:
-            continue
-        size = len(part(task.get("functions"))) - (knobs[0] or 0), len(items(task.get("symbols")))
-        about = tuple(text(config.get(name)) for name in ("model", "protocol", "preset"))
-        cells = by_grid.setdefault((*about, *size), {})
-        cells.setdefault((knobs[0] or 0, knobs[1] or 0), []).extend(record.accuracies("ood"))
-    found = []
-    for (model, protocol, preset, functions, symbols), cells in sorted(by_grid.items()):
-        rows = sorted({cell[0] for cell in cells})
-        columns = sorted({cell[1] for cell in cells})
-        found.append(
-            {
-                "model": model,
-                "about": f"protocol {protocol or 'unknown'}, preset {preset or 'unknown'}, "
-                f"{functions} functions beside the shared ones, {symbols} symbols",
-                "claim": paper.STAGED.get(model, ""),
-                "functions": rows,
-                "symbols": columns,
-                "cells": [[_cell(cells.get((row, column), [])) for column in columns] for row in rows],
-            }
-        )
-    return found
-
-
-def _cell(values: Sequence[float]) -> list[float | int | None] | None:
-    if not values:
-        return None
-    whole_cell = summarise(values)
-    return [whole_cell.mean, real(whole_cell.std), whole_cell.seeds]

@@ -17,9 +17,10 @@ from typing import Any
 
 import ctlpp
 from ctlpp.report.collecting import Record
-from ctlpp.report.comparing import grids, results
+from ctlpp.report.comparing import results
 from ctlpp.report.curves import add_curves
 from ctlpp.report.describing import describe
+from ctlpp.report.grid import grids
 from ctlpp.report.inside import add_inside
 from ctlpp.report.packing import FINEST, Package
 from ctlpp.report.together import add_together

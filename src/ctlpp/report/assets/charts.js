@@ -52,7 +52,10 @@ function distinct(places, value) {
 
 const SHARES = [[0, "0"], [0.25, ".25"], [0.5, ".5"], [0.75, ".75"], [1, "1"]];
 
-// points: [{ x, y, title, chosen }]
+// A seed that diverged.
+const cross = (x, y, size, kind = "") => svg("path", { class: `cross ${kind}`, d: `M${x - size},${y - size}l${2 * size},${2 * size}m0,${-2 * size}l${-2 * size},${2 * size}` });
+
+// points: [{ x, y, title, chosen, diverged }]
 function scatter(points, label) {
   const [width, height, left, bottom] = [240, 150, 30, 22];
   const xs = points.map((point) => point.x);
@@ -67,7 +70,9 @@ function scatter(points, label) {
   chart.append(svg("text", { x: left, y: height - 6 }, fixed(low, low % 1 ? 1 : 0)));
   chart.append(svg("text", { x: width - 10, y: height - 6, "text-anchor": "end" }, fixed(high, high % 1 ? 1 : 0)));
   for (const point of [...points].sort((a, b) => a.chosen - b.chosen)) {
-    chart.append(svg("circle", { class: point.chosen ? "dot chosen" : "dot", cx: x(point.x), cy: y(point.y), r: point.chosen ? 5 : 4 }, svg("title", {}, point.title)));
+    const [kind, size] = point.chosen ? ["chosen", 5] : ["", 4];
+    const mark = point.diverged ? cross(x(point.x), y(point.y), size, kind) : svg("circle", { class: `dot ${kind}`, cx: x(point.x), cy: y(point.y), r: size });
+    chart.append(fill(mark, [svg("title", {}, point.title)]));
   }
   return chart;
 }

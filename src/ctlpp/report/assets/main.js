@@ -7,6 +7,7 @@ function ranked(run) {
   return data.runs[run].seeds.filter((seed) => !seed[3] && known(seed[2])).sort((a, b) => a[2] - b[2]).map((seed) => seed[0]);
 }
 
+const hasDiverged = (run, seed) => Boolean(data.runs[run].seeds.find((entry) => entry[0] === seed)?.[3]);
 const hasLearned = (run, seed) => data.runs[run].seeds.find((entry) => entry[0] === seed)?.[1] > data.learned;
 
 // The seeds to look at first: the least accurate of those that have learned their data, then the others.
@@ -144,27 +145,31 @@ function showMeasures(view, other) {
   const ranking = [...view.facts.measures].sort((a, b) => answers(a) - answers(b) || strength(b) - strength(a));
   const theirs = (name) => other?.facts.measures.find((measure) => measure.name === name)?.values[other.row];
   const correlation = ([r, low, high]) => el("td", { class: "number" }, signed(r), el("span", { class: "sub" }, known(low) ? `${signed(low)} … ${signed(high)}` : ""));
+  const trained = view.facts.seeds.map((seed) => !hasDiverged(view.run, seed));
+  const [total, left] = [trained.length, trained.filter(Boolean).length];
   const rows = ranking.map((measure) => el("tr", {}, el("th", { scope: "row" }, measure.label || measure.name, el("span", { class: "sub" }, measure.meaning)),
-    el("td", { class: "number" }, fixed(measure.values[view.row])), el("td", { class: "number" }, fixed(theirs(measure.name))), el("td", { class: "number" }, fixed(average(measure.values))),
+    el("td", { class: "number" }, fixed(measure.values[view.row])), el("td", { class: "number" }, fixed(theirs(measure.name))), el("td", { class: "number" }, fixed(average(measure.values.filter((_, at) => trained[at])))),
     correlation(measure.correlation), measure.together && correlation(measure.together.slice(1))));
   const plots = ranking.map((measure) => {
-    const points = view.facts.seeds.map((seed, at) => ({ x: measure.values[at], y: oodOf(view.run, seed), title: `seed ${seed}: ${fixed(measure.values[at])}, OOD ${fixed(oodOf(view.run, seed))}`, chosen: seed === view.seed }))
+    const points = view.facts.seeds.map((seed, at) => ({ x: measure.values[at], y: oodOf(view.run, seed), title: `seed ${seed}: ${fixed(measure.values[at])}, OOD ${fixed(oodOf(view.run, seed))}${trained[at] ? "" : ", diverged"}`, chosen: seed === view.seed, diverged: !trained[at] }))
       .filter((point) => known(point.x) && known(point.y));
     return points.length > 1 && el("figure", {}, el("figcaption", {}, el("b", {}, measure.label || measure.name), known(measure.correlation[0]) ? `, r = ${signed(measure.correlation[0])}` : ""),
       scatter(points, `OOD accuracy against ${measure.label}, one dot a seed`));
   });
-  show("measures-body", el("p", { class: "lead break" }, `Measures of ${data.runs[view.run].name}, and their correlation with OOD accuracy over its seeds (Pearson, 95 % bootstrap interval). `, several && "Other runs have more seeds of this setting: the last column is over all of them."),
+  show("measures-body", el("p", { class: "lead break" }, `Measures of ${data.runs[view.run].name}, their mean and their correlation with OOD accuracy over ${left < total ? `the ${left} of its ${plural(total, "seed")} that have not diverged` : "its seeds"} (Pearson, 95 % bootstrap interval). `, several && "Other runs have more seeds of this setting: the last column is over all of them."),
     unlearned(view),
     el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Measures" }, el("table", { class: "list" }, el("thead", {}, el("tr", {}, ["Measure", `Seed ${view.seed}`, other ? `Seed ${other.seed} beside it` : "Beside it", "Mean over seeds", "Correlation with OOD", ...(several ? [`… over all ${Math.max(...view.facts.measures.map((measure) => measure.together?.[0] ?? 0))} seeds`] : [])]
       .map((head, at) => el("th", { scope: "col", class: at ? "number" : "" }, head)))), el("tbody", {}, rows))),
-    el("h3", {}, "OOD accuracy (up) against each measure, a dot a seed"), el("div", { class: "grid" }, plots));
+    el("h3", {}, "OOD accuracy (up) against each measure, a dot a seed"), el("div", { class: "grid" }, plots),
+    left < total && el("div", { class: "legend" }, el("span", {}, svg("svg", { width: 14, height: 14, "aria-hidden": "true" }, cross(7, 7, 4)), "a seed that diverged: no part of the mean and of r")));
 }
 
 // A warning where some seeds are no failures of composition.
-function unlearned(view) {
-  const seeds = ranked(view.run).filter((seed) => view.facts.seeds.includes(seed));
-  const count = seeds.filter((seed) => !hasLearned(view.run, seed)).length;
-  return count > 0 && el("p", { class: "note small", id: "unlearned" }, `${count} of ${plural(seeds.length, "seed")} ${count === 1 ? "has not learned its" : "have not learned their"} data (IID at most ${data.learned}): here a measure may only tell whether a seed has learned at all.`);
+function unlearned({ run, facts: { seeds } }) {
+  const diverged = seeds.filter((seed) => hasDiverged(run, seed)).length;
+  const count = ranked(run).filter((seed) => seeds.includes(seed) && !hasLearned(run, seed)).length;
+  return count > 0 && el("p", { class: "note small", id: "unlearned" }, `${count} of ${plural(seeds.length, "seed")} ${count === 1 ? "has not learned its" : "have not learned their"} data (IID at most ${data.learned})`,
+    diverged > 0 && `, ${diverged} diverged`, ": here a measure may only tell whether a seed has learned at all.");
 }
 
 function showCurves({ facts, arrays }) {

@@ -1,6 +1,7 @@
 // The table of runs: sorting by any column, filtering by text, model, variant and state; the settings of every run.
 
 const STATES = { finished: "finished", unfinished: "unfinished", damaged: "damaged", version: "other version", foreign: "not a run" };
+const DIVERGED = "diverged"; // what some seeds of a run may have, whatever its state
 const COLUMNS = [
   { name: "Run", key: (run) => run.name, cell: (run, at) => el("button", { type: "button", class: "link", on: { click: () => chooseRun(at, true) } }, run.name) },
   { name: "State", key: (run) => run.state, cell: stateCell },
@@ -18,10 +19,12 @@ const COLUMNS = [
 ];
 const table = { sort: null, down: false, text: "", model: "", variant: "", state: "" };
 
+const stateOf = (run) => (run.state === "finished" && run.diverged ? `${run.diverged} of ${run.seeds.length} diverged` : STATES[run.state]);
+const statesOf = (run) => (run.diverged ? [run.state, DIVERGED] : [run.state]); // that a filter may ask for
+
 function stateCell(run) {
   const good = run.state === "finished" && !run.diverged;
-  const words = run.state === "finished" && run.diverged ? `${run.diverged} of ${run.seeds.length} diverged` : STATES[run.state];
-  return [el("span", { class: good ? "tag good" : "tag bad" }, words), run.reason && el("span", { class: "sub reason" }, run.reason)];
+  return [el("span", { class: good ? "tag good" : "tag bad" }, stateOf(run)), run.reason && el("span", { class: "sub reason" }, run.reason)];
 }
 
 function showRuns() {
@@ -35,7 +38,7 @@ function showRuns() {
       el("label", {}, "Find", search),
       choose("filter-model", "Model", options("model", (value) => titleOf(value)), "", filter("model")),
       choose("filter-variant", "Variant", options("variant", (value) => value || "none"), "", filter("variant")),
-      choose("filter-state", "State", options("state", (value) => STATES[value]), "", filter("state")),
+      choose("filter-state", "State", [["", "all"], ...[...new Set(data.runs.flatMap(statesOf))].sort().map((value) => [value, STATES[value] ?? "with diverged seeds"])], "", filter("state")),
       el("span", { id: "count", class: "quiet", role: "status" })),
     el("p", { class: "small quiet", id: "runs-about" }, "Choose a run to look inside. Means are over seeds that have not diverged; those of unfinished runs are of their last evaluation."),
     el("div", { class: "scroll tall", tabindex: "0", role: "region", "aria-label": "Table of runs" },
@@ -62,8 +65,8 @@ function compare(a, b) {
 function listRuns() {
   const words = table.text.toLowerCase().split(/\s+/).filter(Boolean);
   let shown = data.runs.map((run, at) => [run, at]).filter(([run]) => {
-    const text = [run.name, run.model, titleOf(run.model), run.variant, run.protocol, run.preset, run.size, run.state, run.reason].join(" ").toLowerCase();
-    return ["model", "variant", "state"].every((key) => table[key] === "" || run[key] === table[key]) && words.every((word) => text.includes(word));
+    const text = [run.name, run.model, titleOf(run.model), run.variant, run.protocol, run.preset, run.size, run.state, stateOf(run), run.reason].join(" ").toLowerCase();
+    return ["model", "variant"].every((key) => table[key] === "" || run[key] === table[key]) && (table.state === "" || statesOf(run).includes(table.state)) && words.every((word) => text.includes(word));
   });
   if (table.sort !== null) shown = shown.sort((a, b) => compare(COLUMNS[table.sort].key(a[0]), COLUMNS[table.sort].key(b[0])));
   for (const head of byId("run-table").querySelectorAll("th[data-column]")) {

@@ -1,0 +1,77 @@
+"""The grid of S: OOD accuracy by the numbers of shared functions and of shared symbols."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from itertools import count
+from typing import Any
+
+from ctlpp.report.collecting import Record
+from ctlpp.report.comparing import Setting, recipe_of, settings
+from ctlpp.report.describing import shown
+from ctlpp.report.strangers import items, part, real, text, whole
+from ctlpp.statistics import published as paper
+from ctlpp.statistics.summary import summarise
+
+Cells = dict[tuple[int, int], Setting]  # by shared functions and shared symbols
+
+
+def grids(records: Sequence[Record]) -> list[dict[str, Any]]:
+    """One grid for all settings that differ in nothing but the shared functions and symbols; one setting a cell."""
+    found: dict[tuple[str, int], Cells] = {}
+    for setting in settings(records):
+        task = setting.records[0].task
+        functions, symbols = whole(task.get("shared_functions")), whole(task.get("shared_symbols"))
+        if setting.config.get("variant") != "S" or functions is None or symbols is None:
+            continue
+        place, key = (functions, symbols), json.dumps(_rest(setting), sort_keys=True, default=str)
+        turn = next(n for n in count() if place not in found.get((key, n), {}))  # a second one has other data
+        found.setdefault((key, turn), {})[place] = setting
+    return [_grid(cells, turn, list(found.values())) for (_, turn), cells in found.items()]
+
+
+def _rest(setting: Setting) -> dict[str, Any]:
+    """What decides a result besides the place in the grid, by name; under "" what every grid says of itself."""
+    config, task = setting.config, setting.records[0].task
+    names = {"order": task.get("order"), "function table": task.get("seed"), "options": part(config.get("options"))}
+    said = [text(config.get("model")), _about(setting)]
+    return {**recipe_of(config), **part(task.get("recipe")), **names, "": said}
+
+
+def _about(setting: Setting) -> str:
+    config, task = setting.config, setting.records[0].task
+    protocol, preset = (text(config.get(name)) or "unknown" for name in ("protocol", "preset"))
+    functions = len(part(task.get("functions"))) - (whole(task.get("shared_functions")) or 0)
+    return (
+        f"protocol {protocol}, preset {preset}, "
+        f"{functions} functions beside the shared ones, {len(items(task.get('symbols')))} symbols"
+    )
+
+
+def _grid(cells: Cells, turn: int, every: Sequence[Cells]) -> dict[str, Any]:
+    """As the page has it; every: all grids, from which its title must tell it apart."""
+    first = next(iter(cells.values()))
+    own = _rest(first)
+    others = [other for one in every if (other := _rest(next(iter(one.values()))))[""] == own[""]]
+    telling = [name for name in own if any(other.get(name) != own[name] for other in others)]
+    words = [_about(first), *(f"{name} {shown(own[name])}" for name in telling), *["other data"] * bool(turn)]
+    model, rows, columns = own[""][0], sorted({row for row, _ in cells}), sorted({column for _, column in cells})
+    return {
+        "model": model,
+        "about": ", ".join(words),
+        "claim": paper.STAGED.get(model, ""),
+        "functions": rows,
+        "symbols": columns,
+        "cells": [[_cell(cells.get((row, column))) for column in columns] for row in rows],
+    }
+
+
+def _cell(setting: Setting | None) -> list[float | int | None] | None:
+    """Mean, deviation and number of the seeds that have not diverged."""
+    seeds = setting.seeds if setting else ()
+    values = [seed.accuracy["ood"] for seed in seeds if not seed.diverged and "ood" in seed.accuracy]
+    if not values:
+        return None
+    whole_cell = summarise(values, interval=(0, 0))
+    return [whole_cell.mean, real(whole_cell.std), whole_cell.seeds]
