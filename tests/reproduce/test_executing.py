@@ -82,7 +82,7 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> dict[str, BaseException]:
 
 def test_every_piece_is_trained_and_announced_with_its_place_in_the_plan(desk: Desk) -> None:
     outcome = desk.execute(*CELLS)
-    assert outcome == Outcome(done=[desk.folder(one) for one in CELLS])
+    assert outcome == Outcome(done=[desk.folder(one) for one in CELLS], seeds=3)
     assert desk.screen.titles == [
         "1 of 2: lstm on R, released, preset quick, seeds 0-1",
         "2 of 2: lstm on A, released, preset quick, seeds 0-0",
@@ -94,7 +94,7 @@ def test_every_piece_is_trained_and_announced_with_its_place_in_the_plan(desk: D
 def test_a_second_time_nothing_is_trained_or_touched_and_results_are_written(desk: Desk) -> None:
     desk.execute(*CELLS)
     before, written = desk.files(), desk.written
-    assert desk.execute(*CELLS) == Outcome()
+    assert desk.execute(*CELLS) == Outcome(seeds=3)
     assert desk.files() == before
     assert desk.written == written + 1
 
@@ -130,7 +130,7 @@ def test_a_failure_is_kept_aside_with_its_reason_while_the_others_go_on(desk: De
     failing["R"] = RuntimeError("no luck\nat all")
     outcome = desk.execute(*CELLS)
     folder = desk.folder(CELLS[0])
-    assert outcome == Outcome(done=[desk.folder(CELLS[1])], failed={folder: "RuntimeError: no luck"})
+    assert outcome == Outcome(done=[desk.folder(CELLS[1])], failed={folder: "RuntimeError: no luck"}, seeds=1)
     assert desk.screen.notes == ["1 of 2: lstm on R, released, preset quick, seeds 0-1: failed: RuntimeError: no luck"]
     note = json.loads(folder.with_name("0-1.failed.json").read_text())
     assert note["reason"] == "RuntimeError: no luck"
@@ -141,9 +141,9 @@ def test_what_failed_is_taken_up_only_on_request(desk: Desk, failing: Any) -> No
     failing["R"] = ValueError("the data is wrong")
     desk.execute(*CELLS)
     del failing["R"]
-    assert desk.execute(*CELLS) == Outcome(failed={desk.folder(CELLS[0]): "the data is wrong"})
+    assert desk.execute(*CELLS) == Outcome(failed={desk.folder(CELLS[0]): "the data is wrong"}, seeds=1)
     again = desk.execute(*CELLS, orders=replace(PLAIN, retry=True))
-    assert again == Outcome(done=[desk.folder(CELLS[0])])
+    assert again == Outcome(done=[desk.folder(CELLS[0])], seeds=3)
     assert not list(desk.out.rglob("*.failed.json"))
 
 
@@ -177,7 +177,7 @@ def test_a_piece_that_another_process_works_on_is_left_to_it(desk: Desk) -> None
     with ExitStack() as other:
         other.enter_context(held(desk.out, f"{CELLS[0].name}.0-1"))
         outcome = desk.execute(*CELLS)
-    assert outcome == Outcome(done=[desk.folder(CELLS[1])], busy=[desk.folder(CELLS[0])])
+    assert outcome == Outcome(done=[desk.folder(CELLS[1])], busy=[desk.folder(CELLS[0])], seeds=1)
     assert desk.screen.notes == [
         "1 of 2: lstm on R, released, preset quick, seeds 0-1: another process is at it; left to that one"
     ]
@@ -192,7 +192,7 @@ def test_a_piece_that_the_other_process_has_finished_meanwhile_is_not_called_bus
         return False
 
     monkeypatch.setattr(executing, "take", finished_elsewhere)
-    assert desk.execute(CELLS[0]) == Outcome()
+    assert desk.execute(CELLS[0]) == Outcome(seeds=2)
 
 
 def test_a_failed_piece_whose_folder_was_removed_begins_anew(desk: Desk, failing: dict[str, BaseException]) -> None:
@@ -244,7 +244,7 @@ def test_small_keeps_the_weights_of_the_best_and_the_worst_seed_and_no_checkpoin
     model.load_state_dict(safetensors.torch.load_file(desk.folder(one) / "weights" / f"seed-{best}.safetensors"))
     tokens = ctlpp.generate(one.variant, **one.options).tensors("ood")[3][0]
     assert model.eval()(tokens).equal(run.crowd.member(best).eval()(tokens))
-    assert desk.execute(one, orders=replace(PLAIN, small=True)) == Outcome()  # and that is finished
+    assert desk.execute(one, orders=replace(PLAIN, small=True)) == Outcome(seeds=len(one.seeds))  # and that is finished
 
 
 def test_small_without_weights_keeps_none(desk: Desk) -> None:

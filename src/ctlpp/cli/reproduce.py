@@ -111,7 +111,6 @@ def work_off(cells: Sequence[Planned], out: Path, orders: Orders, page: Path | N
 
     from ctlpp.cli.main import fail
     from ctlpp.reproduce.executing import MachineError, execute, machine_trouble
-    from ctlpp.reproduce.pieces import stand
     from ctlpp.reproduce.results.writing import write_page
     from ctlpp.training.inputs import find_device
 
@@ -129,8 +128,7 @@ def work_off(cells: Sequence[Planned], out: Path, orders: Orders, page: Path | N
         if not (line := machine_trouble(error)):
             raise
         fail(line, code=1)
-    done = sum(len(stand(out, cell, orders.seeds_a_piece).finished) for cell in cells)
-    said = written.beside(done, sum(len(cell.seeds) for cell in cells))
+    said = written.beside(outcome.seeds, sum(len(cell.seeds) for cell in cells))
     typer.echo(f"{said}\nTables, figures and report in {out}")
     finish(outcome)
 

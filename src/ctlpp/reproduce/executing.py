@@ -65,6 +65,7 @@ class Outcome:
     done: list[Path] = field(default_factory=list)
     failed: dict[Path, str] = field(default_factory=dict)  # with the reason
     busy: list[Path] = field(default_factory=list)  # another process has them
+    seeds: int = 0  # of these cells that are trained, by whomever
 
 
 class MachineError(Exception):
@@ -89,8 +90,10 @@ def execute(cells: Sequence[Planned], out: Path, orders: Orders, screen: Screen)
         if work:
             pages.latest()
         raise
-    done = {piece.folder for cell, piece in work if {*piece.seeds} <= {*stand(out, cell).finished}}
-    outcome.busy = [folder for folder in outcome.busy if folder not in done]  # the other process is through with it
+    trained = {cell.name: {*stand(out, cell).finished} for cell in cells}
+    outcome.seeds = sum(map(len, trained.values()))
+    through = {piece.folder for cell, piece in work if {*piece.seeds} <= trained[cell.name]}
+    outcome.busy = [folder for folder in outcome.busy if folder not in through]
     return outcome, pages.latest()
 
 
