@@ -9,9 +9,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from matplotlib.image import imread
-from tests.report.conftest import Open, make_run, with_seeds, write_history
+from tests.report.conftest import Open, make_run, make_task, with_seeds, write_history
+from tests.report.test_comparing import full_size
 
+from ctlpp.report.collecting import collect
+from ctlpp.report.comparing import results
 from ctlpp.report.writing import write_report
+
+HEADS = ("95 % of mean", "Difference, OOD")  # columns of the results
 
 
 def with_iid(run: Path, *accuracies: float) -> Path:
@@ -172,3 +177,51 @@ def test_runs_with_diverged_seeds_can_be_found_and_chosen(opened: Open, tmp_path
     assert shown.column(1) == ["some"]
     shown.page.select_option("#filter-state", "finished")
     assert sorted(shown.column(1)) == ["none", "some"]
+
+
+def test_a_run_that_lacks_the_chosen_symbol_says_which_one_it_shows(opened: Open, tmp_path: Path) -> None:
+    staged = make_task("S", 8, 16, shared_functions=4, shared_symbols=2)
+    make_run(tmp_path / "runs" / "eight", task=staged)
+    make_run(tmp_path / "runs" / "four")
+    write_report([tmp_path / "runs"], tmp_path / "report.html")
+    shown = opened(tmp_path / "report.html")
+    shown.choose("choose-run", "0")
+    shown.choose("choose-other-run", "1")
+    shown.choose("choose-symbol", "7")
+    assert sides(shown.page)[1].endswith("There is no symbol 7 here: symbol 3 is shown.")
+    assert shown.page.inner_text("#inside-body").count("symbol 7 (beside it: 3)") == 3
+    label = shown.page.locator(".pair > .second canvas").first.get_attribute("aria-label")
+    assert "of symbol 3 by function" in label
+    shown.choose("choose-symbol", "2")
+    assert "There is no symbol" not in shown.page.inner_text("#inside-body")
+    assert "(beside it" not in shown.page.inner_text("#inside-body")
+
+
+def test_the_legend_has_the_groups_of_both_sides_where_they_differ(opened: Open, tmp_path: Path) -> None:
+    make_run(tmp_path / "runs" / "S", task=make_task("S", 4, 16, shared_functions=4, shared_symbols=2))
+    make_run(tmp_path / "runs" / "R")
+    write_report([tmp_path / "runs"], tmp_path / "report.html")
+    shown = opened(tmp_path / "report.html")
+    shown.choose("choose-run", "0")
+    assert " ".join(shown.page.inner_text("#groups").split()) == "group a group b 0 1"
+    shown.choose("choose-other-run", "1")
+    groups = " ".join(shown.page.inner_text("#groups").split())
+    assert groups == "group a group b beside it: group a1 group b1 group a2 group b2 group o 0 1"
+
+
+def test_iid_accuracy_has_median_interval_and_its_difference_from_the_published_one(
+    opened: Open, tmp_path: Path
+) -> None:
+    run = make_run(tmp_path / "runs" / "full", (0.3, 1.0, 0.9), analysed=False)
+    (run / "config.json").write_text(json.dumps(full_size("ndr", "R")))
+    with_iid(run, 0.6, 0.9, 0.96)
+    make_run(tmp_path / "runs" / "small", (0.3, 1.0, 0.9), analysed=False)
+    write_report([tmp_path / "runs"], tmp_path / "report.html")
+    tables = opened(tmp_path / "report.html").page.locator("#results .cards tbody")
+    interval, difference = (tables.first.locator(f"td[data-label='{name}']") for name in HEADS)
+    assert interval.inner_text().splitlines()[1:] == ["median 0.90", "IID 0.60 … 0.94", "IID median 0.90"]
+    gap, (low, high) = results(collect([tmp_path / "runs"]))[0]["published"]["difference"]["iid"]
+    lines = [line.replace("−", "-") for line in difference.inner_text().splitlines()]
+    assert lines[2:] == [f"IID {gap:+.2f}", f"{low:+.2f} … {high:+.2f}"]
+    other = tables.last.locator(f"td[data-label='{HEADS[0]}']").inner_text().splitlines()
+    assert other[2:] == ["IID 1.00 … 1.00", "IID median 1.00"]

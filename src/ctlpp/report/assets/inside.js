@@ -9,6 +9,7 @@ class View {
     Object.assign(this, { run, seed, arrays, facts: facts.inside, levels: facts.levels });
     const { seeds, symbols, functions, groups } = this.facts;
     this.row = seeds.indexOf(seed);
+    this.symbol = 0; // the one that is shown
     [this.S, this.n, this.F] = [seeds.length, symbols.length, functions.length];
     this.groups = Object.keys(groups);
     this.groupOf = functions.map((name) => this.groups.findIndex((group) => groups[group].includes(name)));
@@ -46,7 +47,10 @@ class View {
     const shares = [...Array(this.n).keys()].map(share);
     return shares.indexOf(Math.min(...shares));
   }
-  symbolsIn(scope) { return scope === "all" ? [...Array(this.n).keys()] : [Math.min(chosen.symbol, this.n - 1)]; }
+  get symbolName() { return this.facts.symbols[this.symbol]; }
+  // Show the symbol of this name, or, where there is none, the last.
+  turnTo(name) { this.symbol = this.facts.symbols.includes(name) ? this.facts.symbols.indexOf(name) : this.n - 1; }
+  symbolsIn(scope) { return scope === "all" ? [...Array(this.n).keys()] : [this.symbol]; }
 }
 
 function title(view) {
@@ -59,7 +63,7 @@ function title(view) {
 }
 
 function similarityOf(view) {
-  const symbol = Math.min(chosen.symbol, view.n - 1);
+  const { symbol } = view;
   if (!view.arrays.similarity) return missing(view, "similarity");
   const order = (chosen.order === "clusters" && view.list("order", symbol)) || view.byGroup;
   const names = order.map((at) => view.facts.functions[at]);
@@ -72,7 +76,7 @@ function similarityOf(view) {
 }
 
 function clustersOf(view) {
-  const symbol = Math.min(chosen.symbol, view.n - 1);
+  const { symbol } = view;
   const labels = view.list("clusters", symbol);
   if (!labels) return missing(view, "clusters");
   const count = Math.max(...labels) + 1;
@@ -85,7 +89,7 @@ function clustersOf(view) {
 
 function compatibilityOf(view) {
   if (!view.arrays.right) return missing(view, "pairs");
-  const symbol = Math.min(chosen.symbol, view.n - 1);
+  const { symbol } = view;
   const order = view.byGroup;
   const names = order.map((at) => view.facts.functions[at]);
   const words = ["in neither graph", "known from training", "new in the test"];
@@ -116,7 +120,7 @@ function accuracyOf(view) {
   const groups = view.groups.map((name) => `group ${name}`);
   const made = [heatTable("By groups", groups, groups,
     (a, b) => shareRight(view, symbols, view.members(a), view.members(b)), (a, b) => isNew(view, symbols, a, b))];
-  const labels = view.list("clusters", Math.min(chosen.symbol, view.n - 1));
+  const labels = view.list("clusters", view.symbol);
   if (labels && chosen.scope === "symbol") {
     const clusters = [...Array(Math.max(...labels) + 1).keys()];
     made.push(heatTable("By the cluster of the first", clusters.map((number) => `cluster ${number + 1}`), groups,

@@ -73,6 +73,8 @@ async function draw() {
   if (turn !== drawing) return; // something else was chosen meanwhile
   const focused = document.activeElement?.id || document.activeElement?.dataset?.value;
   chosen.symbol = Math.min(chosen.symbol, (view ?? { n: 1 }).n - 1);
+  if (view) view.symbol = chosen.symbol;
+  if (view && other) other.turnTo(view.symbolName);
   await showChoice(view, own);
   showInside(view, other, own.facts);
   showMeasures(view, other);
@@ -113,21 +115,25 @@ function showInside(view, other, facts) {
   const row = (heading, text, make, ...controls) => [
     el("div", { class: "across" }, el("h3", {}, heading), el("p", { class: "small quiet" }, text), controls.length > 0 && el("div", { class: "bar" }, controls)),
     sides.map((side, at) => el("div", { class: at ? "second" : "first", "data-who": `Seed ${side.seed}${side.run === view.run ? "" : ` of ${data.runs[side.run].name}`}` }, make(side)))];
-  const symbol = view.facts.symbols[chosen.symbol];
+  const symbol = view.symbolName;
+  const lacking = other && other.symbolName !== symbol; // the symbol, on the other side
+  const symbols = lacking ? `symbol ${symbol} (beside it: ${other.symbolName})` : `symbol ${symbol}`;
   const thumbs = el("ul", { class: "thumbs", "aria-label": "Symbols of this seed" }, view.arrays.similarity && view.facts.symbols.map((name, at) => {
     const order = view.list("order", at) ?? view.byGroup;
     return el("li", {}, el("button", { type: "button", "data-value": `symbol-${at}`, "aria-pressed": String(at === chosen.symbol), on: { click: () => set("symbol")(at) } },
       thumbnail(view.F, (a, b) => { const value = view.similarity(at, order[a], order[b]); return value === null ? null : Math.max(value, 0); }), `symbol ${name}`));
   }));
-  const groups = el("div", { class: "legend" }, view.groups.map((name, at) => el("span", {}, el("i", { class: "swatch", css: { background: groupColour(at) } }), `group ${name}`)),
+  const swatches = (side) => side.groups.map((name, at) => el("span", {}, el("i", { class: "swatch", css: { background: groupColour(at) } }), `group ${name}`));
+  const differ = other && JSON.stringify(other.groups) !== JSON.stringify(view.groups);
+  const groups = el("div", { class: "legend", id: "groups" }, swatches(view), differ && [el("span", {}, "beside it:"), swatches(other)],
     el("span", {}, "0", el("i", { class: "scale", css: { background: heatScale() } }), "1"));
-  const scope = segments("Symbols", [["symbol", `symbol ${symbol}`], ["all", "all symbols"]], chosen.scope, set("scope", false));
+  const scope = segments("Symbols", [["symbol", symbols], ["all", "all symbols"]], chosen.scope, set("scope", false));
   show("inside-body", thumbs, groups, el("div", { class: "pair" },
-    sides.map((side, at) => el("div", { class: at ? "who second" : "who" }, title(side))),
-    row("Similarity", `Cosine similarity of the vectors under the classifier for symbol ${symbol}, made by every function. Bright everywhere: one way to represent it. Blocks: several.`, similarityOf,
+    sides.map((side, at) => el("div", { class: at ? "who second" : "who" }, title(side), at > 0 && lacking && el("span", { class: "note small" }, `There is no symbol ${symbol} here: symbol ${other.symbolName} is shown.`))),
+    row("Similarity", `Cosine similarity of the vectors under the classifier for ${symbols}, made by every function. Bright everywhere: one way to represent it. Blocks: several.`, similarityOf,
       segments("Order", [["clusters", "by cluster"], ["groups", "by group"]], chosen.order, set("order", false))),
     row("Clusters", "The ways in which this symbol is represented, by functions; the colour is the function’s group.", clustersOf),
-    row("Compatibility", `Is the second function right after the first, with symbol ${symbol} in between? Bright: right; dark: wrong; framed: only the test has these pairs.`, compatibilityOf),
+    row("Compatibility", `Is the second function right after the first, with ${symbols} in between? Bright: right; dark: wrong; framed: only the test has these pairs.`, compatibilityOf),
     row("Accuracy after two applications", "Rows: group or cluster of the first function; columns: group of the second. Framed: only the test has these combinations.", accuracyOf, scope),
     row("Interchange", "The state that one function leaves is put in the place of another’s. Does the next function understand it? Rows: group that leaves the state; columns: group that gets it.", interchangeOf,
       segments("States", MAPS.map((text, at) => [`map-${at}`, text]), `map-${chosen.map}`, (value) => set("map")(value.slice(4))))),

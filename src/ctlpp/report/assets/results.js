@@ -58,14 +58,15 @@ function resultRow(entry, published) {
     cell(thousands(ood.seeds), sub(ood.diverged ? `+ ${ood.diverged} diverged` : "")),
     cell(el("b", {}, spread(ood.mean, ood.std)), sub(`IID ${spread(iid.mean, iid.std)}`)),
     el("td", {}, forest(entry.values.ood, ood, published ? { mean: entry.published.ood[0], interval: entry.published.interval } : null)),
-    cell(range(ood.interval), sub(`median ${fixed(ood.median)}`)),
+    cell(range(ood.interval), sub(`median ${fixed(ood.median)}`), sub(`IID ${range(iid.interval)}`), sub(`IID median ${fixed(iid.median)}`)),
     cell(`${ood.solved} of ${ood.seeds + ood.diverged}`, sub(range(ood.solved_share, percent))),
   ];
   if (published) {
-    const [gap, interval] = entry.published.difference.ood ?? [null, null];
     const theirs = entry.published;
+    const [gap, interval] = theirs.difference.ood ?? [];
+    const [gapIid, intervalIid] = theirs.difference.iid ?? [];
     row.push(cell(spread(...theirs.ood), sub(theirs.solved === null ? "" : `${theirs.solved} of ${theirs.seeds} solved`), sub(`IID ${spread(...theirs.iid)}`)),
-      cell(signed(gap), sub(interval ? `${signed(interval[0])} … ${signed(interval[1])}` : "one seed: no interval")));
+      cell(signed(gap), sub(interval ? range(interval, signed) : "one seed: no interval"), intervalIid && [sub(`IID ${signed(gapIid)}`), sub(range(intervalIid, signed))]));
   }
   row.forEach((one, at) => { if (at) { one.dataset.label = RESULT_HEADS[at]; one.setAttribute("role", "cell"); } });
   return el("tr", { role: "row" }, row);
