@@ -47,9 +47,9 @@ def test_similarities_clusters_and_answers_arrive(tmp_path: Path) -> None:
     assert arrays["interchange"].reshape(3, 3, 4, 2, 2)[0, 0, 0].tolist() == [[254, 0], [0, 254]]
 
 
-def test_a_run_without_analysis_says_what_to_do(tmp_path: Path) -> None:
+def test_a_run_without_analysis_still_has_its_curves(tmp_path: Path) -> None:
     package = pack(read_record(make_run(tmp_path / "run", analysed=False), "run"))
-    assert package.facts["inside_missing"].startswith("not analysed: `ctlpp analyze`")
+    assert package.facts["inside_missing"].startswith("not analysed")
     assert package.facts["curves"]["steps"] == [100, 200, 300]
 
 
@@ -106,3 +106,27 @@ def test_pages_get_coarser_before_they_get_too_large() -> None:
     assert LEVELS[-1] < levels < LEVELS[0]
     assert sum(map(len, texts)) <= 80_000
     assert squeeze(packages, 0)[0] == LEVELS[-1]
+
+
+def test_as_many_levels_as_fit_whatever_the_order_of_the_runs() -> None:
+    draw = np.random.Generator(np.random.PCG64(0))
+    packages = [Package({}) for _ in range(30)]
+    for at, package in enumerate(packages):
+        large = at % 3 == 0
+        package.add("similarity", draw.integers(0, FINEST, 20_000 if large else 200).astype(np.uint8))
+    for levels in LEVELS[:-1]:
+        room = sum(len(package.text(levels)) for package in packages)
+        assert squeeze(packages, room)[0] == levels
+
+
+def test_what_a_model_does_not_record_is_told_in_the_words_of_the_analysis(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    notes = [
+        'the model records no "readout": no similarity of representations',
+        'the model records no "state": no interchange, stitching, probes or CKA',
+    ]
+    path = run / "analysis" / "analysis.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"notes": notes}))
+    for name in ("similarity", "interchange"):
+        (run / "analysis" / f"{name}.parquet").unlink()
+    assert pack(read_record(run, "run")).facts["inside"]["missing"] == notes

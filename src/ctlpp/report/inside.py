@@ -51,10 +51,7 @@ class Names:
 
 
 def add_inside(package: Package, folder: Path) -> None:
-    """The analysis of a run; the facts get "inside", or "inside_missing" with a reason."""
-    if not (folder / "analysis.json").is_file():
-        package.facts["inside_missing"] = "not analysed: `ctlpp analyze` on this folder, then the report again"
-        return
+    """The analysis of a run, from its `analysis.json` on; the facts get "inside", or "inside_missing" with a reason."""
     try:
         content = read_object(folder / "analysis.json")
         if content.get("format") != FORMAT:
@@ -64,6 +61,7 @@ def add_inside(package: Package, folder: Path) -> None:
         package.facts["inside_missing"] = str(error)
         package.damage.append(str(error))
         return
+    notes = [text(note) for note in items(content.get("notes"))]
     package.facts["inside"] = {
         "seeds": names.seeds,
         "functions": names.functions,
@@ -72,7 +70,7 @@ def add_inside(package: Package, folder: Path) -> None:
         "measures": _measures(content, len(names.seeds)),
         "places": [_place(entry) for entry in map(part, items(content.get("places")))],
         "state": text(part(content.get("state")).get("kind")),
-        "notes": [text(note) for note in items(content.get("notes"))],
+        "notes": notes,
         "missing": [],
     }
     for name, add in (("similarity", _similarity), ("pairs", _pairs), ("interchange", _interchange)):
@@ -83,7 +81,8 @@ def add_inside(package: Package, folder: Path) -> None:
                 package.facts["inside"]["missing"].append(str(error))
                 package.damage.append(str(error))
         else:
-            package.facts["inside"]["missing"].append(f"the analysis has no {name}.parquet")
+            reason = next((note for note in notes if name in note), f"the analysis has no {name}.parquet")
+            package.facts["inside"]["missing"].append(reason)
 
 
 def _measures(content: dict[str, Any], seeds: int) -> list[dict[str, Any]]:

@@ -10,12 +10,14 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64encode
+from bisect import bisect_left
 from collections.abc import Sequence
 from hashlib import sha256
 from importlib.resources import files
 from typing import Any
 
 import ctlpp
+from ctlpp.report.advising import advice
 from ctlpp.report.collecting import Record
 from ctlpp.report.comparing import results
 from ctlpp.report.curves import add_curves
@@ -29,7 +31,6 @@ from ctlpp.statistics import published as paper
 SCRIPTS = ("dom", "matrix", "charts", "results", "runs", "inside", "main")  # in this order
 LARGEST = 14_800_000  # bytes that a page should not exceed
 LEVELS = (FINEST, 128, 64, 48, 32, 24, 16, 12, 8)  # of similarity: as many as fit
-SAMPLE = 10  # runs whose size is measured to guess that of all
 
 
 def make_page(records: Sequence[Record], packages: Sequence[Package] | None = None) -> str:
@@ -62,22 +63,24 @@ def pack(record: Record) -> Package:
         package.facts |= {"curves_missing": record.reason, "inside_missing": record.reason}
         return package
     add_curves(package, record.folder / "metrics.parquet")
-    add_inside(package, record.folder / "analysis")
+    if (record.folder / "analysis" / "analysis.json").is_file():
+        add_inside(package, record.folder / "analysis")
+    else:
+        package.facts["inside_missing"] = advice(record)
     return package
 
 
 def squeeze(packages: Sequence[Package], room: int) -> tuple[int, list[str]]:
-    """The packages as texts, with as many levels of similarity as fit into the room."""
-    some = packages[:: -(-len(packages) // SAMPLE)]
-    for levels in LEVELS:
-        last = levels == LEVELS[-1]
-        guess = sum(len(package.text(levels)) for package in some) * len(packages) / len(some)
-        if guess > 1.03 * room and not last:
-            continue
-        texts = [package.text(levels) for package in packages]
-        if sum(map(len, texts)) <= room or last:
-            return levels, texts
-    raise AssertionError("the last number of levels is taken as it is")
+    """The packages as texts, with as many levels of similarity as fit into the room; with the fewest if none do."""
+    texts: dict[int, list[str]] = {}
+
+    def fits(levels: int) -> bool:
+        texts[levels] = [package.text(levels) for package in packages]
+        return sum(map(len, texts[levels])) <= room
+
+    coarsest = len(LEVELS) - 1
+    levels = LEVELS[0 if fits(LEVELS[0]) else bisect_left(LEVELS, True, lo=1, hi=coarsest, key=fits)]
+    return levels, texts.get(levels) or [package.text(levels) for package in packages]
 
 
 def assemble(data: dict[str, Any], graphs: Sequence[str], packages: Sequence[str]) -> str:

@@ -78,7 +78,7 @@ function similarityOf(view) {
 function clustersOf(view) {
   const { symbol } = view;
   const labels = view.list("clusters", symbol);
-  if (!labels) return missing(view, "clusters");
+  if (!labels) return missing(view, "similarity");
   const count = Math.max(...labels) + 1;
   return el("div", {}, [...Array(count).keys()].map((number) => el("div", { class: "cluster" }, el("b", {}, count === 1 ? "One cluster" : `Cluster ${number + 1}`),
     el("div", { class: "chips" }, view.byGroup.filter((at) => labels[at] === number).map((at) => {
