@@ -100,6 +100,7 @@ def test_a_seed_of_two_runs_of_one_setting_counts_once(tmp_path: Path) -> None:
         ({"task": {"symbols": ["0", "1"]}}, "symbols 1 and 2"),
         ({"task": {"seed": 4}}, "data seed 0 and 4"),
         ({"task": {"recipe": {"train": 200}}}, "train 100 and 200"),
+        ({"task": {"recipe": {"distinct_sequences": 9}}}, "distinct_sequences all and 9"),
     ],
 )
 def test_runs_of_different_settings_are_refused(tmp_path: Path, changed: dict[str, Any], difference: str) -> None:

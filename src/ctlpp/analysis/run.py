@@ -56,16 +56,30 @@ class Study:
     finished: bool
 
     @property
+    def trained(self) -> Array:
+        """Which seeds have not diverged, (S,) bool."""
+        return np.array([seed not in self.diverged for seed in self.analysis.seeds])
+
+    @property
+    def evaluated(self) -> bool:
+        """Whether the run has an OOD accuracy of its own."""
+        return bool(np.isfinite(self.history.final("ood")).any())
+
+    @property
     def ood(self) -> Array:
         """OOD accuracy of every seed: that of the run, or, where it has none, on the new pairs."""
-        final = self.history.final("ood")
-        return final if np.isfinite(final).any() else self.analysis.measures["pairs_ood"]
+        return self.history.final("ood") if self.evaluated else self.analysis.measures["pairs_ood"]
+
+    @property
+    def outcome(self) -> str:
+        """What `ood` is called."""
+        return "OOD accuracy" if self.evaluated else MEASURES["pairs_ood"].label
 
     def correlations(self) -> dict[str, Correlation]:
         """Each measure's correlation with OOD accuracy over the seeds that have not diverged."""
-        trained = np.array([seed not in self.diverged for seed in self.analysis.seeds])
-        ood = np.where(trained, self.ood, np.nan)
-        return {name: correlate(values, ood) for name, values in self.analysis.measures.items()}
+        ood = np.where(self.trained, self.ood, np.nan)
+        measures = self.analysis.measures.items()
+        return {name: correlate(values, ood) for name, values in measures if self.evaluated or name != "pairs_ood"}
 
 
 def study_run(
@@ -98,7 +112,10 @@ def study_run(
     analysis = analyze(chosen.crowd, task, bases=bases, advance=start(len(chosen.crowd.seeds)))
     table = pq.read_table(BytesIO(run.metrics.parquet()))
     history = History.of(table, chosen.crowd.seeds)
-    return Study(config, analysis, history, run.diverged, run.step, finished)
+    study = Study(config, analysis, history, run.diverged, run.step, finished)
+    if not study.evaluated:
+        analysis.notes.append("the run has no OOD accuracy: correlations are with the accuracy on new pairs")
+    return study
 
 
 def find_task(folder: Path, config: dict[str, Any], data: Path | None) -> Task:

@@ -18,7 +18,6 @@ from ctlpp.wording import count
 
 if TYPE_CHECKING:
     from ctlpp.analysis.run import Study
-    from ctlpp.analysis.study import Analysis
 
 SHOWN = 3  # places in the summary
 CLEAR = 0.8  # effect of changing the value at the right place
@@ -87,7 +86,7 @@ def analyze(
     for note in study.analysis.notes:
         typer.echo(f"Note: {note}.", err=True)
     show(study)
-    if line := where_the_value_is(study.analysis):
+    if line := where_the_value_is(study):
         typer.echo(line)
     typer.echo(f"Numbers and figures in {run / 'analysis' if out is None else out}")
     if out is None:
@@ -105,7 +104,7 @@ def parse_bases(text: str) -> int | None:
 
 
 def show(study: Study) -> None:
-    """The measures as a table: mean over the seeds and correlation with OOD accuracy."""
+    """The measures as a table: mean over the seeds that have not diverged and correlation with OOD accuracy."""
     import numpy as np
     from rich.console import Console
     from rich.table import Table
@@ -113,32 +112,41 @@ def show(study: Study) -> None:
     from ctlpp.analysis.correlation import LEAST
     from ctlpp.analysis.measures import MEASURES
 
-    seeds = len(study.analysis.seeds)
-    title = f"{study.config['model']} on {study.config['variant'] or 'own data'}, {count(seeds)}"
-    few = None if seeds >= LEAST else f"correlations need {LEAST} seeds or more"
-    table = Table(title=title, caption=few)
+    which = "" if study.trained.all() else " that have not diverged"
+    few = None if study.trained.sum() >= LEAST else f"correlations need {LEAST} seeds or more{which}"
+    table = Table(title=title(study), caption=few)
     table.add_column("measure")
     table.add_column("mean ± std", justify="right")
-    table.add_column("correlation with OOD accuracy", justify="right")
+    table.add_column(f"correlation with {study.outcome}", justify="right")
     found = study.correlations()
     for name, values in study.analysis.measures.items():
-        known = values[np.isfinite(values)]
-        number = f"{known.mean():.3f} ± {known.std():.3f}" if len(known) else "–"
-        one = found[name]
-        shown = f"{one.pearson:+.2f} [{one.low:+.2f}, {one.high:+.2f}]" if np.isfinite(one.pearson) else "–"
-        table.add_row(MEASURES[name].label, number, shown)
+        known = values[np.isfinite(values) & study.trained]
+        number = f"{known.mean():.3f}" if len(known) else "–"
+        spread = f" ± {known.std(ddof=1):.3f}" if len(known) > 1 else ""
+        one = found.get(name)
+        shown = f"{one.pearson:+.2f} [{one.low:+.2f}, {one.high:+.2f}]" if one and np.isfinite(one.pearson) else "–"
+        table.add_row(MEASURES[name].label, number + spread, shown)
     Console().print(table)
 
 
-def where_the_value_is(analysis: Analysis) -> str:
+def title(study: Study) -> str:
+    """What was analysed, with everything that is not as usual."""
+    about, lost = study.config, int((~study.trained).sum())
+    parts = [f"{about['model']} on {about['variant'] or 'own data'}", count(len(study.trained))]
+    parts += [f"{lost} of them diverged and left out"] * (lost > 0)
+    parts += [f"unfinished: step {study.step:,} of {about['recipe']['steps']:,}"] * (not study.finished)
+    return ", ".join(parts)
+
+
+def where_the_value_is(study: Study) -> str:
     """The seeds' places, the commonest first, and how far to trust them; nothing if there are none."""
-    if analysis.place is None or analysis.effect is None or analysis.layout is None:
+    analysis, kept = study.analysis, study.trained
+    if analysis.place is None or analysis.effect is None or analysis.layout is None or not kept.any():
         return ""
     what = "layer" if analysis.layout.kind == "columns" else "step"
-    places = Counter((level, part) for level, part in analysis.place.tolist()).most_common()
+    places = Counter((level, part) for level, part in analysis.place[kept].tolist()).most_common()
     named = [f"{what} {level + 1}, {analysis.changed[part]} ({count(n)})" for (level, part), n in places[:SHOWN]]
     named += ["…"] * (len(places) > SHOWN)
-    effects = [analysis.effect[seed, level, part] for seed, (level, part) in enumerate(analysis.place.tolist())]
-    mean = sum(effects) / len(effects)
+    mean = analysis.effect[(kept.nonzero()[0], *analysis.place[kept].T)].mean()
     doubt = "" if mean >= CLEAR else ": far from 1, so interchange says less about this run"
     return f"Where the value is: {'; '.join(named)}. Its effect there: {mean:.2f}{doubt}."

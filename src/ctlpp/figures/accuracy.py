@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -9,7 +11,17 @@ from matplotlib.patches import Rectangle
 
 from ctlpp.analysis.inputs import Array, Inputs
 from ctlpp.analysis.study import Analysis
-from ctlpp.figures.style import COLOURS, DOUBLE, colour_bar, group_colours, heat, label, new_figure, write_numbers
+from ctlpp.figures.style import (
+    COLOURS,
+    DOUBLE,
+    SINGLE,
+    colour_bar,
+    group_colours,
+    heat,
+    label,
+    new_figure,
+    write_numbers,
+)
 
 
 def draw_accuracy(analysis: Analysis, rows: list[int], value: int, titles: list[str]) -> Figure:
@@ -17,7 +29,7 @@ def draw_accuracy(analysis: Analysis, rows: list[int], value: int, titles: list[
     inputs = analysis.inputs
     figure = new_figure(DOUBLE, 5.6)
     columns = 2 * len(rows)
-    grid = figure.add_gridspec(1, columns, left=0.07, right=0.92, bottom=0.2, top=0.74, wspace=0.62)
+    grid = figure.add_gridspec(1, columns, left=0.07, right=0.91, bottom=0.2, top=0.74, wspace=0.6)
     colours, image = group_colours(inputs.groups), None
     for i, (row, title) in enumerate(zip(rows, titles, strict=True)):
         by_groups, by_clusters = figure.add_subplot(grid[2 * i]), figure.add_subplot(grid[2 * i + 1])
@@ -40,7 +52,7 @@ def draw_accuracy(analysis: Analysis, rows: list[int], value: int, titles: list[
         figure.text(middle, 0.94, title, ha="center", va="top", linespacing=1.35)
         for axes in (by_groups, by_clusters):
             axes.set_xlabel("group of the second", labelpad=2)
-    colour_bar(figure, image, (0.945, 0.2, 0.012, 0.54), "accuracy")
+    colour_bar(figure, image, (0.928, 0.2, 0.012, 0.54), "accuracy")
     figure.text(0.5, 0.02, "framed: pairs that only the test has", ha="center", va="bottom", fontsize=6)
     return figure
 
@@ -57,15 +69,19 @@ def draw_compatibility(analysis: Analysis, rows: list[int], value: int, titles: 
     """For one symbol in between: which second function understands which first one."""
     inputs = analysis.inputs
     order = np.argsort(inputs.group_of, kind="stable")
-    panel, margin, top, bottom = 6.6, 0.9, 0.95, 1.0  # cm
-    width, height = 0.5 + len(rows) * (panel + margin), top + panel + bottom
+    symbol, width = inputs.task.symbols[value], DOUBLE if len(rows) > 1 else SINGLE
+    known = f"pairs with symbol {symbol} in between: bright answered right, dark wrong; framed: only the test has them"
+    lines = textwrap.wrap(known, int(width / 0.13))
+    margin, top, bottom = 0.9, 0.95, 0.7 + 0.3 * len(lines)  # cm
+    panel = (width - 0.5) / len(rows) - margin
+    height = top + panel + bottom
     figure = new_figure(width, height)
     colours, names = group_colours(inputs.groups), list(inputs.task.functions)
     for i, (row, title) in enumerate(zip(rows, titles, strict=True)):
         axes = figure.add_axes(((0.95 + i * (panel + margin)) / width, bottom / height, panel / width, panel / height))
         axes.set_box_aspect(1)
         heat(axes, pairs_at(analysis.right[row], value, inputs)[np.ix_(order, order)].astype(float))
-        size = min(6.0, 150 / len(names))
+        size = min(6.0, 160 / len(names))
         axes.set_xticks(range(len(order)), [names[f] for f in order], fontsize=size)
         axes.set_yticks(range(len(order)), [names[f] for f in order], fontsize=size)
         axes.tick_params(length=0, pad=1)
@@ -81,9 +97,7 @@ def draw_compatibility(analysis: Analysis, rows: list[int], value: int, titles: 
         axes.set_title(title, linespacing=1.35)
         axes.set_xlabel("second function", labelpad=2)
         axes.set_ylabel("first function", labelpad=2)
-    symbol = inputs.task.symbols[value]
-    known = f"pairs with symbol {symbol} in between: bright answered right, dark wrong; framed: only the test has them"
-    figure.text(0.5, 0.12 / height, known, ha="center", va="bottom", fontsize=6)
+    figure.text(0.5, 0.12 / height, "\n".join(lines), ha="center", va="bottom", fontsize=6)
     return figure
 
 
@@ -109,5 +123,5 @@ def clusters_by_groups(right: Array, labels: Array, value: int, inputs: Inputs) 
 def _table(axes: Axes, table: Array, rows: list[str], columns: list[str], colours: dict[str, str]) -> object:
     image = heat(axes, table)
     label(axes, rows, columns, colours)
-    write_numbers(axes, table, [[f"{v:.2f}" for v in row] for row in table], 6 if len(columns) < 4 else 4.5)
+    write_numbers(axes, table, [[f"{v:.2f}" for v in row] for row in table], 6 if len(columns) < 4 else 5)
     return image

@@ -26,18 +26,20 @@ def draw_scatter(study: Study) -> Figure:
         down, across, left=0.075, right=0.985, bottom=1.0 / height, top=1 - 0.75 / height, hspace=0.62, wspace=0.28
     )
     found, ood = study.correlations(), study.ood
-    frozen = np.array([seed in study.diverged for seed in study.analysis.seeds])
+    frozen = ~study.trained
     for i, name in enumerate(names):
         axes, values = figure.add_subplot(grid[divmod(i, across)]), study.analysis.measures[name]
         axes.plot(values[~frozen], ood[~frozen], "o", markersize=3, color=COLOURS[0], alpha=0.75, markeredgewidth=0)
-        axes.plot(values[frozen], ood[frozen], "x", markersize=3, color=GREY)
+        crosses = axes.plot(values[frozen], ood[frozen], "x", markersize=3, color=GREY)
         axes.set_ylim(-0.04, 1.04)
         low, high = (1.0, 2.0) if name in COUNTED else (0.0, 1.0)
         low, high = min(low, float(np.nanmin(values))), max(high, float(np.nanmax(values)))
         axes.set_xlim(low - 0.04 * (high - low), high + 0.04 * (high - low))
         axes.set_title(f"{MEASURES[name].label}\n{_text(found[name])}", linespacing=1.35, pad=3)
         if i % across == 0:
-            axes.set_ylabel("OOD accuracy")
+            axes.set_ylabel(study.outcome)
+    if names and frozen.any():
+        figure.legend(crosses, ["a seed that diverged, not part of r"], loc="lower center")
     return figure
 
 
@@ -54,6 +56,7 @@ def draw_ranking(study: Study) -> Figure:
     figure = new_figure(SINGLE, height)
     axes = figure.add_axes((0.37, 1.05 / height, 0.58, 1 - 1.9 / height))
     _rank(axes, found, _ranked(found))
+    axes.set_xlabel(f"correlation with {study.outcome}")
     figure.legend(*axes.get_legend_handles_labels(), loc="upper center", ncols=2, bbox_to_anchor=(0.5, 1.0))
     return figure
 

@@ -65,13 +65,14 @@ def read_cell(folder: Path) -> Cell | None:
 def _setting(config: dict[str, Any]) -> dict[str, Any]:
     """Preset and data, which all runs of a grid share, and what those of one model share."""
     task = config["task"]
-    data = {"functions": len(task["functions"]), "symbols": len(task["symbols"]), "data seed": task["seed"]}
+    sizes = {"functions": len(task["functions"]), "symbols": len(task["symbols"])}
+    data = {"data seed": task["seed"], "distinct_sequences": "all", **task.get("recipe", {})}
     own = {k: v for k, v in (config["options"] | config["recipe"]).items() if k not in WATCHING}
     return {
         "preset": config["preset"],
         "protocol": config["protocol"],
+        **sizes,
         **data,
-        **task.get("recipe", {}),
         **{f"{name} of {config['model']}": value for name, value in own.items()},
     }
 

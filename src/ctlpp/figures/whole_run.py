@@ -116,13 +116,14 @@ def drawings(study: Study) -> Iterator[Drawing]:
     found = study.analysis
     rows, titles, value = examples(study)
     if shown(study.history):
-        yield "curves", partial(draw_curves, study.history)
-        yield "lengths", partial(draw_lengths, study.history)
+        yield "curves", partial(draw_curves, study.history, study.diverged)
+        yield "lengths", partial(draw_lengths, study.history, study.diverged)
     yield "accuracy", partial(draw_accuracy, found, rows, value, titles)
     yield "compatibility", partial(draw_compatibility, found, rows, value, titles)
     if found.interchange is not None:
-        yield "interchange", partial(draw_interchange, found)
-        yield "places", partial(draw_places, found)
+        counted = study.trained if study.trained.any() else ~study.trained
+        yield "interchange", partial(draw_interchange, found, counted)
+        yield "places", partial(draw_places, found, counted)
     if len(found.seeds) > 1:
         yield "measures", partial(draw_scatter, study)
         if any(np.isfinite(one.pearson) for one in study.correlations().values()):
@@ -150,6 +151,10 @@ def title_of(study: Study, row: int) -> str:
     """Seed and accuracies."""
     seed, ood = study.analysis.seeds[row], study.ood[row]
     iid = study.history.final("iid")[row]
-    known = [f"{name} {number:.2f}" for name, number in (("IID", iid), ("OOD", ood)) if np.isfinite(number)]
+    known = [
+        f"{name} {number:.2f}"
+        for name, number in (("IID", iid), ("OOD" if study.evaluated else "new pairs", ood))
+        if np.isfinite(number)
+    ]
     state = [f"diverged at step {study.diverged[seed]}"] if seed in study.diverged else []
     return ", ".join([f"seed {seed}", *known, *state])
