@@ -214,6 +214,35 @@ def test_it_prints_in_full(opened: Open, report: Path) -> None:
     assert page.pdf().startswith(b"%PDF")
 
 
+def test_settings_are_open_on_paper_and_as_they_were_afterwards(opened: Open, report: Path) -> None:
+    page = opened(report).page
+    page.locator("#settings-body summary").first.click()
+    every = "[...document.querySelectorAll('#settings-body details')]"
+    page.evaluate(
+        f"addEventListener('beforeprint', () => {{ window.printed = {every}.map((one) => [one.open, one.innerText]) }})"
+    )
+    page.pdf()
+    printed = page.evaluate("window.printed")
+    assert len(printed) == 8
+    assert all(is_open for is_open, _ in printed)
+    assert sum("recipe" in text or "steps" in text for _, text in printed) == 7, "all but the broken run"
+    assert page.evaluate(f"{every}.map((one) => one.open)") == [True, *[False] * 7]
+
+
+def test_headings_stay_with_their_content_on_paper(opened: Open, report: Path) -> None:
+    page = opened(report).page
+    page.emulate_media(media="print")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    for selector in ("h2", "h3", "h4", ".lead", ".across", ".who", "summary"):
+        found = page.locator(f"main {selector}").evaluate_all(
+            "(all) => all.map((one) => getComputedStyle(one).breakAfter)"
+        )
+        assert set(found) == {"avoid"}, selector
+    for selector in (".clusters", ".matrix", ".legend", "figure", ".settings > div"):
+        found = page.locator(selector).evaluate_all("(all) => all.map((one) => getComputedStyle(one).breakInside)")
+        assert set(found) == {"avoid"}, selector
+
+
 def test_150_runs_of_25_seeds_stay_small_and_are_ready_soon(opened: Open, tmp_path: Path) -> None:
     task = make_task("R", 8, 32, max_length=6)
     draw = np.random.Generator(np.random.PCG64(0))

@@ -30,6 +30,18 @@ def test_runs_are_found_at_any_depth_and_once(tmp_path: Path) -> None:
     assert len(collect([tmp_path, tmp_path / "a", tmp_path / "a" / "run-2"])) == 3
 
 
+def test_a_link_to_a_run_is_followed_and_a_link_elsewhere_is_not(tmp_path: Path) -> None:
+    here = tmp_path / "here"
+    run = make_run(here / "own" / "run", analysed=False)
+    (here / "another").symlink_to(make_run(tmp_path / "there" / "far", analysed=False))
+    (here / "a-second-name").symlink_to(run)
+    (here / "many").symlink_to(tmp_path / "there")
+    (here / "own" / "round").symlink_to(here)
+    (run / "itself").symlink_to(run)
+    (here / "nowhere").symlink_to(tmp_path / "nowhere")
+    assert [record.name for record in collect([here])] == ["another", "own/run"]
+
+
 def test_a_run_itself_may_be_named(tmp_path: Path) -> None:
     assert only(make_run(tmp_path / "run")).name == "run"
 

@@ -66,12 +66,23 @@ def collect(folders: Sequence[Path]) -> list[Record]:
 
 
 def candidates(folder: Path) -> Iterator[Path]:
-    """Folders that look like runs; those within a run are its own affair."""
+    """Folders that look like runs; those within a run are its own affair.
+
+    Links come last, and are followed to a run itself only, not to folders that contain some: so there is no way round.
+    """
+    links: list[Path] = []
     for place, below, files in os.walk(folder):
         below[:] = sorted(name for name in below if not name.startswith("."))
         if any(mark in files for mark in MARKS):
             below[:] = [name for name in below if name not in INSIDE]
             yield Path(place)
+        links += [path for name in below if (path := Path(place, name)).is_symlink()]
+    yield from filter(_is_marked, links)
+
+
+def _is_marked(folder: Path) -> bool:
+    files = next(os.walk(folder), ("", [], []))[2]  # none if there is nothing, or nothing that may be read
+    return any(mark in files for mark in MARKS)
 
 
 def _name(place: Path, under: Path, several: bool) -> str:

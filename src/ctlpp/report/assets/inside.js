@@ -80,7 +80,7 @@ function clustersOf(view) {
   const labels = view.list("clusters", symbol);
   if (!labels) return missing(view, "similarity");
   const count = Math.max(...labels) + 1;
-  return el("div", {}, [...Array(count).keys()].map((number) => el("div", { class: "cluster" }, el("b", {}, count === 1 ? "One cluster" : `Cluster ${number + 1}`),
+  return el("div", { class: "clusters" }, [...Array(count).keys()].map((number) => el("div", { class: "cluster" }, el("b", {}, count === 1 ? "One cluster" : `Cluster ${number + 1}`),
     el("div", { class: "chips" }, view.byGroup.filter((at) => labels[at] === number).map((at) => {
       const colour = groupColour(view.groupOf[at]);
       return el("span", { class: BRIGHT.has(colour) ? "chip dark" : "chip", title: `group ${view.groups[view.groupOf[at]]}`, css: { background: colour } }, view.facts.functions[at]);

@@ -80,11 +80,19 @@ function listRuns() {
 }
 
 function showSettings() {
-  show("settings-body", data.runs.map((run, at) => {
-    const details = el("details", { "data-run": at, on: { toggle: () => { if (details.open && details.children.length === 1) details.append(settingsOf(run)); } } },
-      el("summary", {}, run.name, " ", el("span", { class: "quiet" }, [titleOf(run.model), run.variant].filter(Boolean).join(" on "))));
-    return details;
-  }));
+  const made = data.runs.map((run, at) => el("details", { "data-run": at, on: { toggle: ({ target }) => target.open && fillSettings(target) } },
+    el("summary", {}, run.name, " ", el("span", { class: "quiet" }, [titleOf(run.model), run.variant].filter(Boolean).join(" on ")))));
+  show("settings-body", made);
+  let opened = []; // for printing alone
+  addEventListener("beforeprint", () => {
+    opened = made.filter((details) => !details.open);
+    opened.forEach((details) => { fillSettings(details); details.open = true; });
+  });
+  addEventListener("afterprint", () => opened.forEach((details) => { details.open = false; }));
+}
+
+function fillSettings(details) {
+  if (details.children.length === 1) details.append(settingsOf(data.runs[details.dataset.run]));
 }
 
 function settingsOf(run) {
