@@ -238,6 +238,8 @@ def test_headings_stay_with_their_content_on_paper(opened: Open, report: Path) -
             "(all) => all.map((one) => getComputedStyle(one).breakAfter)"
         )
         assert set(found) == {"avoid"}, selector
+    flow = "getComputedStyle(document.querySelector('#staged .tables')).display"
+    assert page.evaluate(flow) == "block", "a flexible box may leave its heading on the page before"
     for selector in (".clusters", ".matrix", ".legend", "figure", ".settings > div"):
         found = page.locator(selector).evaluate_all("(all) => all.map((one) => getComputedStyle(one).breakInside)")
         assert set(found) == {"avoid"}, selector
