@@ -54,7 +54,7 @@ function resultRow(entry, published) {
   const row = [
     el("th", { scope: "row", role: "rowheader", class: run.own ? "break" : "nowrap" }, `${titleOf(run.model)} on ${run.variant || "own data"}`,
       !published && el("sup", { title: `not comparable: ${reasonsOf(entry)}` }, ` ${letter(differences.indexOf(reasonsOf(entry)))}`), run.own && sub("not in the zoo")),
-    el("td", { class: published ? "" : "setting" }, [`protocol ${run.protocol || "unknown"}`, `preset ${run.preset || "unknown"}`, ...run.draw].join(", "), sub(entry.note), el("span", { class: "sub break" }, runsBehind(entry))),
+    el("td", { class: published ? "setting beside" : "setting" }, [`protocol ${run.protocol || "unknown"}`, `preset ${run.preset || "unknown"}`, ...run.draw].join(", "), sub(entry.note), el("span", { class: "sub break" }, runsBehind(entry))),
     cell(thousands(ood.seeds), sub(ood.diverged ? `+ ${ood.diverged} diverged` : "")),
     cell(el("b", {}, spread(ood.mean, ood.std)), sub(`IID ${spread(iid.mean, iid.std)}`)),
     el("td", {}, forest(entry.values.ood, ood, published ? { mean: entry.published.ood[0], interval: entry.published.interval } : null)),
