@@ -5,7 +5,7 @@ from itertools import combinations, product
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ctlpp.figures.layout import RADIUS, flatten, lay_out
@@ -217,6 +217,7 @@ def graphs(draw: st.DrawFn) -> tuple[list[str], Edges, Edges]:
 
 @settings(max_examples=40)
 @given(graphs())
+@example(([*"abcdefgh"], [("d", "a")], [("IN", "a"), ("IN", "b")]))  # a tall column, one way back
 def test_any_graph_is_drawn_whole_without_overlapping_nodes_or_edges_over_nodes(
     graph: tuple[list[str], Edges, Edges],
 ) -> None:

@@ -22,6 +22,7 @@ RADIUS = 24.0  # of a node
 ROW, COLUMN = 88.0, 116.0  # distance between the centres of neighbours
 FAN = 62.0  # from the centres of a column to the point where a bundle forks or joins
 TRACK = 10.0  # distance between parallel lines of a bundle
+CLEAR = 3.0  # between an edge of a bundle and a node that it passes, at least
 ARROW = 9.0  # length of an arrowhead: the straight end of every route
 
 Edge = tuple[str, str]
@@ -47,8 +48,8 @@ class Layout:
 def lay_out(groups: Sequence[str], kinds: Mapping[Edge, str], restricted: Collection[Edge] = ()) -> Layout:
     """The best of a few layouts: columns from IN to OUT (with the bundled loop of a staged graph), or a ring."""
     columns = columns_of(groups, kinds)
-    if is_staged(columns, kinds, restricted):
-        return route_rest(staged(columns, kinds), kinds)
+    if is_staged(columns, kinds, restricted) and is_clear(plan := staged(columns, kinds)):
+        return route_rest(plan, kinds)
     bows = (0.0, 0.9) if max(map(len, columns), default=0) in (3, 4) else (0.0,)
     plans = [Layout(in_columns(columns, bow), {}) for bow in bows]
     plans.append(Layout(on_ring(columns), {}, penalty=8.0))  # columns read better
@@ -159,6 +160,12 @@ def staged(columns: Sequence[Sequence[str]], kinds: Mapping[Edge, str]) -> Layou
                 continue
             routes[u, v] = replace(route, cut=14.0)
     return Layout(centres, routes)
+
+
+def is_clear(plan: Layout) -> bool:
+    """Whether no route comes near a node that is not its own: in a tall column the way to where edges join may."""
+    others = [(c, route) for edge, route in plan.routes.items() for name, c in plan.centres.items() if name not in edge]
+    return all(abs(point - centre) > RADIUS + CLEAR for centre, route in others for point in flatten(route))
 
 
 def connect(
