@@ -63,7 +63,7 @@ def test_the_staged_grid_shows_mean_and_std_of_all_seeds_of_a_cell_and_the_publi
         shown = texts(draw_staged(cells))
     assert "0.40\n± 0.20" in shown
     assert "1.00\n± 0.00" in shown
-    assert "published: 1.00 only" in shown.replace("\n", " ")
+    assert "Published: 1.00 only" in shown.replace("\n", " ")
     assert "own:x" in shown
 
 

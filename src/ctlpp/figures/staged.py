@@ -20,20 +20,13 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from ctlpp.figures.style import DOUBLE, colour_bar, heat, label, new_figure, write_numbers
-
-TITLES = {"ndr": "NDR", "transformer": "Transformer", "lstm": "Bi-LSTM"}
-CLAIMS = {  # what the paper says of its grid, whose numbers were never published
-    "ndr": "published: 1.00 only with 16 shared functions and 6 shared symbols",
-    "transformer": "published: below NDR with few shared functions, above it with 16",
-    "lstm": "published: below NDR with few shared functions, far below with 16",
-}
-
+from ctlpp.statistics.published import STAGED, TITLES
+from ctlpp.training.recipe import WATCHING
 
 ABOVE, LINE, BELOW = 0.6, 0.33, 1.1  # cm: a panel's title, a line of its claim, its axis
 CELL = 0.85  # cm: a cell's height
 NARROWEST = 0.8  # cm: the width that "± 0.27" needs
 LEFT, RIGHT, GAP = 1.35, 1.6, 0.45  # cm
-WATCHING = ("eval_every", "checkpoint_every", "checkpoint_minutes")  # settings that leave the results alone
 
 
 @dataclass(frozen=True)
@@ -101,7 +94,7 @@ def draw_staged(cells: Iterable[Cell]) -> Figure:
     room = DOUBLE - LEFT - RIGHT
     across = min(3, len(models), max(1, int((room + GAP) / (NARROWEST * len(symbols) + GAP))))
     wide, high = (room + GAP) / across - GAP, CELL * len(functions)
-    claims = [textwrap.wrap(CLAIMS.get(model, ""), int(wide / 0.128)) for model in models]
+    claims = [textwrap.wrap(STAGED.get(model, ""), int(wide / 0.128)) for model in models]
     rows = [max(map(len, claims[i : i + across])) for i in range(0, len(models), across)]  # lines below each
     height = sum(ABOVE + high + BELOW + LINE * lines for lines in rows)
     figure = new_figure(DOUBLE, height)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from hashlib import file_digest
 from pathlib import Path
+
+from safetensors import SafetensorError, safe_open
 
 from ctlpp.report.collecting import Record
 from ctlpp.report.strangers import DamagedError, read_object
-
-LARGEST = 2 * 2**30  # bytes of a checkpoint that are read for its checksum; a larger one is taken to be whole
 
 
 def advice(record: Record) -> str:
@@ -28,13 +27,10 @@ def advice(record: Record) -> str:
 
 
 def is_whole(path: Path) -> bool:
-    """Whether a checkpoint, named by its JSON file, is as it was written."""
-    weights = path.with_suffix(".safetensors")
+    """Whether a checkpoint, named by its JSON file, is all there; its checksum would take long over many runs."""
     try:
-        noted = read_object(path).get("sha256")
-        if not weights.is_file() or weights.stat().st_size > LARGEST:
-            return weights.is_file()
-        with weights.open("rb") as file:
-            return file_digest(file, "sha256").hexdigest() == noted
-    except (DamagedError, OSError):
+        read_object(path)
+        with safe_open(path.with_suffix(".safetensors"), framework="np"):
+            return True
+    except (DamagedError, OSError, SafetensorError):
         return False

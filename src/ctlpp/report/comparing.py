@@ -20,9 +20,9 @@ from ctlpp.statistics.summary import (
     summarise,
     wilson,
 )
+from ctlpp.training.recipe import WATCHING
 
 SPLITS = ("iid", "ood")
-WATCHING = ("eval_every", "checkpoint_every", "checkpoint_minutes")  # settings that leave the results alone
 
 
 @dataclass(frozen=True)

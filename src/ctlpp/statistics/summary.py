@@ -34,7 +34,7 @@ class Summary:
     mean: float | None
     std: float | None  # of a sample; None for one seed
     median: float | None
-    interval: Interval | None  # of the mean, bootstrap; None for one seed
+    interval: Interval | None  # of the mean, bootstrap; None for one or two seeds
     solved: int
     solved_share: Interval | None  # Wilson
 

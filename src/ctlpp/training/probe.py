@@ -1,6 +1,6 @@
 """Before training: what a module needs, can do and costs, found by trying a batch on it."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from contextlib import suppress
 from copy import deepcopy
 from pathlib import Path
@@ -72,20 +72,19 @@ def try_kernels(crowd: Crowd, recipe: Recipe, tokens: Tensor, targets: Tensor, b
     return ""
 
 
-def rehearse(crowd: Crowd, recipe: Recipe, batches: Iterable[tuple[Tensor, Tensor]], bf16: bool) -> None:
+def rehearse(crowd: Crowd, recipe: Recipe, batches: Sequence[tuple[Tensor, Tensor]], bf16: bool) -> None:
     """Have the kernels of all steps to come compiled at the same time: of these batches, and of the trials here."""
-    some = list(batches)
-    if not fast.available(crowd.device.type) or fast.find(crowd.module, crowd.device, some[-1][0].shape[-1]) is None:
+    tokens, targets = batches[-1]
+    if not bf16 or fast.find(crowd.module, crowd.device, tokens.shape[-1]) is None:
         return
     from ctlpp.kernels.rehearsal import compiling_only
 
-    tokens, targets = some[-1]
     with suppress(Exception), compiling_only() as possible:  # what fails will be told when it is needed
         if possible:
             one, two, few = slice(0, 1), slice(0, 2), (tokens[..., :2, :], targets[..., :2])
             _trial(crowd, one, recipe, bf16).step(0, *_batch_of(one, tokens, targets))
             _trial(crowd, two, recipe, bf16).step(0, *_batch_of(two, *few))
-            for batch in (few, *some):
+            for batch in (few, *batches):
                 _trial(crowd, slice(None), recipe, bf16).step(0, *batch)
 
 

@@ -16,6 +16,8 @@ from dataclasses import dataclass, fields, replace
 from math import cos, pi
 from typing import Any
 
+WATCHING = ("eval_every", "checkpoint_every", "checkpoint_minutes")  # settings that leave the results alone
+
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:

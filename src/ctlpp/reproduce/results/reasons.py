@@ -179,11 +179,11 @@ def _tables(found: Found, cell: Cell, row: Row) -> Iterator[str]:
         ):
             reach, gap = reach_of(components(groups)), abs(row.verdict.difference)
             within = "within" if gap <= reach else "beyond"
-            other = ", with repeated sequences" if cells[0].sequences else ", with distinct sequences"
-            other *= bool(cells[0].sequences) != bool(cell.sequences)
+            kind = "repeated" if cells[0].sequences else "distinct"
+            where = "" if bool(cells[0].sequences) == bool(cell.sequences) else f", with {kind} sequences"
             yield (
                 f"*Another function table?* Theirs is not known. Two tables with 25 seeds each differ by up to"
-                f" {number(reach)} in 95 % of cases{other} ([see there](#how-much-the-function-table-matters));"
+                f" {number(reach)} in 95 % of cases{where} ([see there](#how-much-the-function-table-matters));"
                 f" {number(gap)} is {within} that."
             )
 
