@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ctlpp.analysis.correlation import correlate
+from ctlpp.analysis.correlation import RESAMPLES, correlate
 
 
 def test_the_coefficients_are_those_of_scipy() -> None:
@@ -13,6 +13,18 @@ def test_the_coefficients_are_those_of_scipy() -> None:
     assert found.pearson == pytest.approx(stats.pearsonr(x, y).statistic)
     assert found.spearman == pytest.approx(stats.spearmanr(x, y).statistic)
     assert found.low < found.pearson < found.high
+
+
+def test_the_intervals_are_percentiles_over_seeds_drawn_again() -> None:
+    random = np.random.default_rng(2)
+    x, y = random.normal(size=9), random.integers(4, size=9).astype(float)  # y has ties
+    rows = np.random.Generator(np.random.PCG64(0)).integers(9, size=(RESAMPLES, 9))
+    drawn = [(x[row], y[row]) for row in rows if len({*x[row]}) > 1 and len({*y[row]}) > 1]
+    found = correlate(x, y)
+    pearson = [stats.pearsonr(*pair).statistic for pair in drawn]
+    spearman = [np.corrcoef(*map(stats.rankdata, pair))[0, 1] for pair in drawn]
+    assert [found.low, found.high] == pytest.approx(np.percentile(pearson, [2.5, 97.5]).tolist())
+    assert [found.spearman_low, found.spearman_high] == pytest.approx(np.percentile(spearman, [2.5, 97.5]).tolist())
 
 
 def test_the_interval_covers_the_truth_about_as_often_as_it_says() -> None:

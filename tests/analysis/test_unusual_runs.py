@@ -23,7 +23,7 @@ def run(trained: Path, tmp_path: Path) -> Path:
 def test_diverged_seeds_are_marked_and_left_out_of_correlations(run: Path, tmp_path: Path) -> None:
     study = study_run(run)
     study.diverged[2] = 11
-    assert study.correlations()["codes"].seeds == 3
+    assert study.correlations["codes"].seeds == 3
 
 
 def shown(study: Study, capsys: pytest.CaptureFixture[str]) -> str:

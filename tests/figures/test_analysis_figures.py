@@ -100,7 +100,7 @@ def test_a_single_seed_a_recurrent_model_and_a_diverged_seed_have_their_figures(
     frozen = study(task, "gru", (0, 1, 2, 3, 4), seed_2=17)
     draw_all(frozen, tmp_path / "frozen", ["svg"])
     assert 2 not in [frozen.analysis.seeds[row] for row in examples(frozen)[0]]
-    assert frozen.correlations()["codes"].seeds == 4
+    assert frozen.correlations["codes"].seeds == 4
 
 
 def lines(axes: Axes, **wanted: str) -> list[list[float]]:

@@ -33,30 +33,39 @@ class Correlation:
 
 def correlate(measure: Array, accuracy: Array) -> Correlation:
     """Correlation over the seeds that have both numbers. The intervals are percentiles over resampled seeds."""
-    from scipy.stats import rankdata
-
     both = np.isfinite(measure) & np.isfinite(accuracy)
     x, y = measure[both].astype(float), accuracy[both].astype(float)
     if len(x) < LEAST:
         return Correlation(len(x), *[float("nan")] * 6)
-    rows = np.random.Generator(np.random.PCG64(0)).integers(len(x), size=(RESAMPLES, len(x)))
+    times = np.vstack([np.ones(len(x)), _resampled(len(x))])  # how often each seed counts: once, and in each resample
     numbers: list[float] = []
-    for ranked in (False, True):
-        whole, again = (
-            _pearson(*(rankdata(v, axis=-1) if ranked else v for v in pair))
-            for pair in ((x[None], y[None]), (x[rows], y[rows]))
-        )
-        again = again[np.isfinite(again)]
-        bounds = (
-            np.percentile(again, [2.5, 97.5]).tolist() if np.isfinite(whole[0]) and len(again) else [np.nan, np.nan]
-        )
-        numbers += [float(whole[0]), *bounds]
-    return Correlation(len(x), *numbers)
+    for x_values, y_values in ((x, y), (_ranks(x, times), _ranks(y, times))):
+        whole, *again = _pearson(x_values, y_values, times)
+        known = [one for one in again if np.isfinite(one)]
+        numbers += [whole, *(np.percentile(known, [2.5, 97.5]) if np.isfinite(whole) and known else [np.nan, np.nan])]
+    return Correlation(len(x), *map(float, numbers))
 
 
-def _pearson(x: Array, y: Array) -> Array:
-    """Row by row; nan where a row is constant. (N, seeds) each -> (N,)"""
-    x, y = x - x.mean(axis=1, keepdims=True), y - y.mean(axis=1, keepdims=True)
-    scale = np.sqrt((x**2).sum(axis=1) * (y**2).sum(axis=1))
+def _resampled(seeds: int) -> Array:
+    """How often a resample has each seed. (RESAMPLES, seeds)"""
+    rows = np.random.Generator(np.random.PCG64(0)).integers(seeds, size=(RESAMPLES, seeds))
+    numbered = rows + seeds * np.arange(RESAMPLES)[:, None]
+    return np.bincount(numbered.ravel(), minlength=rows.size).reshape(rows.shape)
+
+
+def _ranks(values: Array, times: Array) -> Array:
+    """The rank of each value among those that count: how many are below it, and half of its equals.
+
+    (seeds,), (N, seeds) -> (N, seeds)
+    """
+    below, equal = values[:, None] < values, values[:, None] == values  # (seeds, seeds)
+    return np.asarray(times @ (below + equal / 2))
+
+
+def _pearson(x: Array, y: Array, times: Array) -> Array:
+    """Row by row, each seed as often as it counts; nan where a row is constant. (N, seeds) each -> (N,)"""
+    weights = times / times.sum(axis=1, keepdims=True)
+    x, y = (values - (weights * values).sum(axis=1, keepdims=True) for values in (x, y))
+    scale = np.sqrt((weights * x**2).sum(axis=1) * (weights * y**2).sum(axis=1))
     fine = scale > 1e-12
-    return np.where(fine, (x * y).sum(axis=1) / np.where(fine, scale, 1), np.nan)
+    return np.where(fine, (weights * x * y).sum(axis=1) / np.where(fine, scale, 1), np.nan)

@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,7 @@ class Study:
         """What `ood` is called."""
         return "OOD accuracy" if self.evaluated else MEASURES["pairs_ood"].label
 
+    @cached_property
     def correlations(self) -> dict[str, Correlation]:
         """Each measure's correlation with OOD accuracy over the seeds that have not diverged."""
         ood = np.where(self.trained, self.ood, np.nan)
@@ -185,7 +187,7 @@ def summary(study: Study) -> dict[str, Any]:
         "pairs": {"train": int(inputs.train.sum()), "ood": int(inputs.ood.sum())},
         "accuracy": final,
         "measures": {name: {**asdict(MEASURES[name]), "values": _plain(v)} for name, v in found.measures.items()},
-        "correlations": {name: _finite(asdict(c)) for name, c in study.correlations().items()},
+        "correlations": {name: _finite(asdict(c)) for name, c in study.correlations.items()},
         "notes": found.notes,
         "versions": {"ctlpp": ctlpp.__version__},
     }

@@ -118,7 +118,7 @@ def show(study: Study) -> None:
     table.add_column("measure")
     table.add_column("mean ± std", justify="right")
     table.add_column(f"correlation with {study.outcome}", justify="right")
-    found = study.correlations()
+    found = study.correlations
     for name, values in study.analysis.measures.items():
         known = values[np.isfinite(values) & study.trained]
         number = f"{known.mean():.3f}" if len(known) else "–"

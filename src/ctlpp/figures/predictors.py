@@ -25,7 +25,7 @@ def draw_scatter(study: Study) -> Figure:
     grid = figure.add_gridspec(
         down, across, left=0.075, right=0.985, bottom=1.0 / height, top=1 - 0.75 / height, hspace=0.62, wspace=0.28
     )
-    found, ood = study.correlations(), study.ood
+    found, ood = study.correlations, study.ood
     frozen = ~study.trained
     for i, name in enumerate(names):
         axes, values = figure.add_subplot(grid[divmod(i, across)]), study.analysis.measures[name]
@@ -51,7 +51,7 @@ def _text(found: Correlation) -> str:
 
 def draw_ranking(study: Study) -> Figure:
     """Correlation of each measure with OOD accuracy with its interval, the strongest on top."""
-    found = {name: c for name, c in study.correlations().items() if name in PREDICTORS and np.isfinite(c.pearson)}
+    found = {name: c for name, c in study.correlations.items() if name in PREDICTORS and np.isfinite(c.pearson)}
     height = _height(found)
     figure = new_figure(SINGLE, height)
     axes = figure.add_axes((0.37, 1.05 / height, 0.58, 1 - 1.9 / height))

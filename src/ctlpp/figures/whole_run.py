@@ -126,7 +126,7 @@ def drawings(study: Study) -> Iterator[Drawing]:
         yield "places", partial(draw_places, found, counted)
     if len(found.seeds) > 1:
         yield "measures", partial(draw_scatter, study)
-        if any(np.isfinite(one.pearson) for one in study.correlations().values()):
+        if any(np.isfinite(one.pearson) for one in study.correlations.values()):
             yield "correlations", partial(draw_ranking, study)
     if found.similarity is not None:
         yield "similarity", partial(draw_contrast, found, rows, value, titles)
