@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -37,7 +38,7 @@ def test_diverged_seeds_are_counted_and_left_out_of_the_means(
     monkeypatch.setenv("COLUMNS", "120")
     study = study_run(trained)
     assert "ndr on R, 4 seeds ┏" in shown(study, capsys)
-    study.diverged[2] = 11
+    study = replace(study, diverged={2: 11})
     text, kept = shown(study, capsys), study.analysis.measures["pairs_train"][[0, 2, 3]]
     assert "ndr on R, 4 seeds, 1 of them diverged and left out ┏" in text
     assert f"accuracy, known pairs │ {kept.mean():.3f} ± {kept.std(ddof=1):.3f} │ – │" in text

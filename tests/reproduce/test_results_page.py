@@ -137,6 +137,15 @@ def test_one_seed_alone_stands_for_one_figure_and_is_not_called_what_it_is_not(t
     assert "No seed on R is above 0.95: shown is the best." in (tmp_path / "page.md").read_text()
 
 
+def test_a_run_that_nobody_looked_into_is_shown_as_that(tmp_path: Path) -> None:
+    make_piece(tmp_path, NAME, [0.4, 0.5], analysed=True)
+    make_piece(tmp_path, NAME, [0.6], first=2)
+    write_results(tmp_path)
+    lines = (tmp_path / "results.md").read_text().splitlines()
+    states = {line.split("`")[1]: line.split("|")[-2].strip() for line in lines if line.startswith(f"| `{NAME}/")}
+    assert states == {f"{NAME}/0-1": "finished", f"{NAME}/2-2": "finished, not analysed"}
+
+
 def test_a_cell_in_which_no_seed_converged_has_rows_figures_and_a_line_on_the_page(tmp_path: Path) -> None:
     make_piece(tmp_path, "transformer-R-released", [0.1, 0.2], iid=0.2)
     assert "table1.png" in write_results(tmp_path).figures

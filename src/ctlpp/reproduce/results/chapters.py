@@ -213,7 +213,7 @@ def runs(found: Found, places: Places) -> list[str]:
     spent = listed([f"{duration(seconds)} on {device}" for device, seconds in sorted(time.items())])
     about = (
         f"All in [{places.out.name}/runs]({places.of('runs')}), each with `config.json` (every setting, versions,"
-        " device), `metrics.parquet`, `result.json` and the numbers of its analysis."
+        " device), `metrics.parquet`, `result.json` and the numbers of its analysis, if it was analysed."
         f" `{places.out.name}/report.html` is a page to look around in all of them"
     )
     about += "; it is too large to be kept here, `make results` writes it." if places.in_repository else "."

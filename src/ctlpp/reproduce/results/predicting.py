@@ -22,10 +22,10 @@ APART = 0.1  # of OOD accuracy, between the second worst and the second best see
 PICTURE = "cosine_across"  # what the paper's similarity matrices show
 
 ABOUT = (
-    "Pearson's correlation of each measure with OOD accuracy over the seeds that have learned their data (IID above"
-    f" {LEARNED}), with its 95 % bootstrap interval. Only cells with at least {SEEDS} such seeds, of which the second"
-    f" worst and the second best are at least {APART} apart. The codes are read off the answers to pairs of functions;"
-    " the other measures are made of inner states."
+    "Pearson's correlation of each measure with OOD accuracy over the analysed seeds that have learned their data (IID"
+    f" above {LEARNED}), with its 95 % bootstrap interval. Only cells with at least {SEEDS} such seeds, of which the"
+    f" second worst and the second best are at least {APART} apart. The codes are read off the answers to pairs of"
+    " functions; the other measures are made of inner states."
 )
 
 

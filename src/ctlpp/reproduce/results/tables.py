@@ -195,6 +195,8 @@ def runs_table(found: Found) -> str:
             device = " ".join(filter(None, (text(engine.get("device_name")), text(engine.get("precision")))))
             used = ", ".join(f"{name} {text(versions.get(name))}" for name in ("ctlpp", "torch") if versions.get(name))
             state = record.state + (f": {record.reason}" if record.reason else "")
+            if record.state == "finished" and not (record.folder / "analysis" / "analysis.json").is_file():
+                state += ", not analysed"
             seeds = ranges(seed.number for seed in record.seeds)
             steps = NONE if record.step is None else f"{record.step:,}"
             when = text(record.config.get("started"))[:10]
