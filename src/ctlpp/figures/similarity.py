@@ -1,22 +1,29 @@
-"""Similarity matrices: one figure a seed with a panel for each symbol, and a failing seed beside a successful one."""
+"""Similarity matrices: one figure a seed with a panel for each symbol, and a failing seed beside a successful one.
+
+All panels of a figure stand on one sheet that is measured in cm: axes of their own take a third more time.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from matplotlib import colormaps
 from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from ctlpp.analysis.clusters import Clustering
 from ctlpp.analysis.inputs import Array, Inputs
 from ctlpp.analysis.study import Analysis
-from ctlpp.figures.style import DOUBLE, colour_bar, group_colours, heat, new_figure
+from ctlpp.figures.style import DOUBLE, HEAT, MISSING, colour_bar, group_colours, new_figure
 
 STRIP = 0.045  # height of the strip of group colours, as a share of the matrix
 LEGIBLE = 4.0  # points: smaller names are left out
+POINT = 2.54 / 72  # cm
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,21 +56,17 @@ def draw_symbols(seed: Matrices) -> Figure:
     down = -(-count // across)
     panel, gap, top, bottom = 3.55, 0.75, 1.25, 0.45  # cm
     height = top + down * (panel + gap) + bottom
-    figure = new_figure(DOUBLE, height)
-    image = None
+    sheet = _sheet(DOUBLE, height)
     for value in range(count):
         line, column = divmod(value, across)
-        left = (0.1 + column * (panel + 0.4)) / DOUBLE
-        low = 1 - (top + line * (panel + gap) + panel) / height
-        box = (left, low, panel / DOUBLE, panel / height)
-        one = seed.clusters[value]
-        axes, image = _matrix(figure, box, seed.cosines[value], one, inputs)
-        axes.set_title(f"symbol {inputs.task.symbols[value]}: {_count(one)}", pad=7)
-    figure.text(0.1 / DOUBLE, 1 - 0.3 / height, seed.title, fontsize=8, va="center")
-    _legend(figure, inputs, 0.1 / DOUBLE, 0.3 / height)
-    colour_bar(figure, image, (0.77, 0.42 / height, 0.2, 0.14 / height), "")
-    figure.text(0.755, 0.49 / height, "cosine similarity", ha="right", va="center", fontsize=6)
-    return figure
+        box = Box(0.1 + column * (panel + 0.4), height - top - line * (panel + gap) - panel, panel)
+        _matrix(sheet, box, seed, value)
+        _title(sheet, box, _of_symbol(seed, value))
+    sheet.text(0.1, height - 0.3, seed.title, fontsize=8, va="center")
+    _legend(sheet, inputs, 0.1, 0.3)
+    _scale(sheet, (0.77 * DOUBLE, 0.42, 0.2 * DOUBLE, 0.14), "")
+    sheet.text(0.755 * DOUBLE, 0.49, "cosine similarity", ha="right", va="center", fontsize=6)
+    return _figure(sheet)
 
 
 def draw_side_by_side(seeds: Sequence[Matrices], values: Sequence[int]) -> Figure:
@@ -71,70 +74,108 @@ def draw_side_by_side(seeds: Sequence[Matrices], values: Sequence[int]) -> Figur
     top, bottom, margin = 1.35, 1.0, 0.6  # cm
     panel = min(6.55, (DOUBLE - 1.7) / len(seeds) - margin)
     width, height = 1.7 + len(seeds) * (panel + margin), top + panel + bottom
-    figure = new_figure(width, height)
-    image = None
+    sheet = _sheet(width, height)
     for i, (seed, value) in enumerate(zip(seeds, values, strict=True)):
-        one, inputs = seed.clusters[value], seed.inputs
-        box = ((0.35 + i * (panel + margin)) / width, bottom / height, panel / width, panel / height)
-        axes, image = _matrix(figure, box, seed.cosines[value], one, inputs)
-        _name_functions(axes, one, inputs, min(6.0, panel * 23 / inputs.n_functions))
-        symbol = f"symbol {inputs.task.symbols[value]}: {_count(one)}"
-        axes.set_title(f"{seed.title}\n{symbol}", pad=5 + panel * 72 / 2.54 * STRIP, linespacing=1.35)
-    _legend(figure, seeds[0].inputs, 0.35 / width, 0.3 / height)
-    at = (0.45 + len(seeds) * (panel + margin)) / width
-    colour_bar(figure, image, (at - 0.25 / width, bottom / height, 0.18 / width, panel / height), "cosine similarity")
+        box = Box(0.35 + i * (panel + margin), bottom, panel)
+        _matrix(sheet, box, seed, value)
+        _name_functions(sheet, box, seed, value, min(6.0, panel * 23 / seed.inputs.n_functions))
+        _title(sheet, box, f"{seed.title}\n{_of_symbol(seed, value)}")
+    _legend(sheet, seeds[0].inputs, 0.35, 0.3)
+    _scale(sheet, (0.2 + len(seeds) * (panel + margin), bottom, 0.18, panel), "cosine similarity")
+    return _figure(sheet)
+
+
+@dataclass(frozen=True)
+class Box:
+    """Where a matrix stands on its sheet, in cm: its lower left corner, and how long its sides are."""
+
+    left: float
+    low: float
+    side: float
+
+    @property
+    def middle(self) -> float:
+        """From the left."""
+        return self.left + self.side / 2
+
+    @property
+    def top(self) -> float:
+        """Its upper side."""
+        return self.low + self.side
+
+
+def _sheet(width: float, height: float) -> Axes:
+    """A figure that is drawn on in cm, from its lower left corner."""
+    sheet = new_figure(width, height).add_axes((0, 0, 1, 1))
+    sheet.set(xlim=(0, width), ylim=(0, height), autoscale_on=False)
+    sheet.set_axis_off()
+    return sheet
+
+
+def _figure(sheet: Axes) -> Figure:
+    figure = sheet.get_figure(root=True)
+    assert figure is not None
     return figure
 
 
-def _name_functions(axes: Axes, one: Clustering, inputs: Inputs, size: float) -> None:
-    """Names in the colours of their groups, unless they would be too small to read."""
-    if size < LEGIBLE:
-        return
-    colours, names = group_colours(inputs.groups), [list(inputs.task.functions)[f] for f in one.order]
-    axes.set_xticks(range(len(names)), names, fontsize=size)
-    axes.set_yticks(range(len(names)), names, fontsize=size)
-    axes.tick_params(length=0, pad=1)
-    for texts in (axes.get_xticklabels(), axes.get_yticklabels()):
-        for text, function in zip(texts, one.order, strict=True):
-            text.set_color(colours[inputs.groups[inputs.group_of[function]]])
-
-
-def _matrix(
-    figure: Figure, box: tuple[float, float, float, float], cosines: Array, one: Clustering, inputs: Inputs
-) -> tuple[Axes, object]:
+def _matrix(sheet: Axes, box: Box, seed: Matrices, value: int) -> None:
     """A matrix in the order of its tree, with lines between clusters and a strip of group colours above.
 
     Colours go from 0 to 1, as on the page of `ctlpp report`; what is negative looks like 0.
     """
-    axes = figure.add_axes(box)
-    image = heat(axes, cosines[np.ix_(one.order, one.order)])
+    one, inputs, cell = seed.clusters[value], seed.inputs, box.side / seed.inputs.n_functions
+    cosines = np.ma.masked_invalid(seed.cosines[value][np.ix_(one.order, one.order)])
+    extent = (box.left, box.left + box.side, box.low, box.top)
+    sheet.imshow(cosines, cmap=colormaps[HEAT].with_extremes(bad=MISSING), vmin=0, vmax=1, aspect="auto", extent=extent)
     labels = one.labels[one.order]
-    for border in np.flatnonzero(labels[1:] != labels[:-1]) + 0.5:
-        axes.axhline(border, color="white", linewidth=0.9)
-        axes.axvline(border, color="white", linewidth=0.9)
-    colours = group_colours(inputs.groups)
-    strip = [colours[inputs.groups[inputs.group_of[f]]] for f in one.order]
-    cells = [(column - 0.5, 1) for column in range(len(strip))]
-    above = axes.get_xaxis_transform()  # from the axes' bottom to its top is 1
-    axes.broken_barh(cells, (1.008, STRIP), facecolors=strip, transform=above, clip_on=False)
-    return axes, image
+    borders = cell * (np.flatnonzero(labels[1:] != labels[:-1]) + 1)
+    across = [[(box.left, box.top - at), (box.left + box.side, box.top - at)] for at in borders]
+    down = [[(box.left + at, box.low), (box.left + at, box.top)] for at in borders]
+    sheet.add_collection(LineCollection(across + down, colors="white", linewidths=0.9))
+    colours, low = group_colours(inputs.groups), box.low + 1.008 * box.side
+    strip = [_rectangle(box.left + column * cell, low, cell, STRIP * box.side) for column in range(len(one.order))]
+    shades = [colours[inputs.groups[inputs.group_of[f]]] for f in one.order]
+    sheet.add_collection(PolyCollection(strip, facecolors=shades))
 
 
-def _count(one: Clustering) -> str:
-    return "one cluster" if one.count == 1 else f"{one.count} clusters"
+def _name_functions(sheet: Axes, box: Box, seed: Matrices, value: int, size: float) -> None:
+    """Names in the colours of their groups, unless they would be too small to read."""
+    if size < LEGIBLE:
+        return
+    inputs, order, cell = seed.inputs, seed.clusters[value].order, box.side / seed.inputs.n_functions
+    colours, names = group_colours(inputs.groups), list(inputs.task.functions)
+    for at, function in enumerate(order):
+        look: Any = {"fontsize": size, "color": colours[inputs.groups[inputs.group_of[function]]]}
+        along = (at + 0.5) * cell
+        sheet.text(box.left + along, box.low - POINT, names[function], ha="center", va="top", **look)
+        sheet.text(box.left - POINT, box.top - along, names[function], ha="right", va="center_baseline", **look)
 
 
-def _legend(figure: Figure, inputs: Inputs, left: float, bottom: float) -> None:
+def _title(sheet: Axes, box: Box, text: str) -> None:
+    sheet.text(box.middle, box.low + (1.008 + STRIP) * box.side + 4 * POINT, text, ha="center", linespacing=1.35)
+
+
+def _of_symbol(seed: Matrices, value: int) -> str:
+    count = seed.clusters[value].count
+    return f"symbol {seed.inputs.task.symbols[value]}: {'one cluster' if count == 1 else f'{count} clusters'}"
+
+
+def _legend(sheet: Axes, inputs: Inputs, left: float, middle: float) -> None:
     """The groups' names in their colours."""
-    width, height = figure.get_size_inches() * 2.54
-    figure.text(left, bottom, "group", va="center", fontsize=6)
+    sheet.text(left, middle, "group", va="center", fontsize=6)
     for i, (group, colour) in enumerate(group_colours(inputs.groups).items()):
-        at = left + (1.0 + 0.95 * i) / width
-        figure.add_artist(_square(figure, at, bottom - 0.09 / height, colour))
-        figure.text(at + 0.26 / width, bottom, group, va="center", fontsize=6)
+        at = left + 1.0 + 0.95 * i
+        sheet.add_patch(Rectangle((at, middle - 0.09), 0.18, 0.18, color=colour, linewidth=0))
+        sheet.text(at + 0.26, middle, group, va="center", fontsize=6)
 
 
-def _square(figure: Figure, left: float, bottom: float, colour: str) -> Rectangle:
-    width, height = figure.get_size_inches() * 2.54
-    shape = (0.18 / width, 0.18 / height)
-    return Rectangle((left, bottom), *shape, color=colour, transform=figure.transFigure, linewidth=0)
+def _scale(sheet: Axes, box: tuple[float, float, float, float], title: str) -> None:
+    """The colour scale, at a place in cm (left, bottom, width, height)."""
+    width, height = sheet.get_xlim()[1], sheet.get_ylim()[1]
+    share = (box[0] / width, box[1] / height, box[2] / width, box[3] / height)
+    colour_bar(_figure(sheet), sheet.images[-1], share, title)
+
+
+def _rectangle(left: float, low: float, width: float, height: float) -> list[tuple[float, float]]:
+    right, top = left + width, low + height
+    return [(left, low), (right, low), (right, top), (left, top)]

@@ -22,6 +22,7 @@ SINGLE, DOUBLE = 7.7, 16.0  # cm: one and two columns of the paper
 FORMATS = ("pdf", "svg", "png")
 GREY, DARK = "#999999", "#333333"
 COLOURS = ("#0072B2", "#D55E00", "#56B4E9", "#E69F00", "#009E73", "#CC79A7")  # Okabe and Ito
+MISSING = "#dddddd"  # a cell without a number
 HEAT = "viridis"  # brightness rises evenly: the same for every reader, and in grey
 
 _RC: Any = {
@@ -47,6 +48,7 @@ _RC: Any = {
     "svg.hashsalt": "ctlpp",
     "svg.fonttype": "path",
     "image.interpolation": "none",
+    "image.composite_image": False,  # else matrices that share their axes become one picture of many dots
     "axes.unicode_minus": True,
 }
 _METADATA: dict[str, dict[str, Any]] = {
@@ -88,7 +90,7 @@ def group_colours(groups: Sequence[str]) -> dict[str, str]:
 
 def heat(axes: Axes, values: Any, low: float = 0.0, high: float = 1.0) -> Any:
     """A matrix as colours, without ticks; cells without a number stay grey."""
-    axes.set_facecolor("#dddddd")
+    axes.set_facecolor(MISSING)
     image = axes.imshow(np.ma.masked_invalid(values), cmap=HEAT, vmin=low, vmax=high, aspect="auto")
     axes.set_xticks([])
     axes.set_yticks([])
