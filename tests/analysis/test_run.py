@@ -103,11 +103,21 @@ def occupy(run: Path) -> None:
     (run / "analysis").mkdir()
 
 
+def move_one_level_down(run: Path) -> None:
+    run.rename(run.with_name("moved"))
+    shutil.copytree(run.with_name("moved"), run / "ndr-R")
+
+
 @pytest.mark.parametrize(
     ("spoil", "options", "complaint"),
     [
         (shutil.rmtree, [], "RUN does not exist: name a run folder, as `ctlpp train` writes it"),
-        (remove_config, [], "no run in RUN: there is no config.json in it"),
+        (
+            remove_config,
+            [],
+            "no run in RUN: there is no config.json in it; name a run folder, as `ctlpp train` writes it",
+        ),
+        (move_one_level_down, [], "no run in RUN: there is no config.json in it; choose one inside, as RUN/ndr-R\n"),
         (unfinish, [], "the run in RUN is unfinished (step 30 of 30): train on with --resume, or analyse its newest"),
         (lose_code, [], "model 'no_such_module:model': cannot import no_such_module"),
         (forget_task, [], "the run in RUN does not say which task it was trained on: name its dataset with --data"),

@@ -201,7 +201,10 @@ def test_a_full_disk_keeps_what_was_saved(
     ("arguments", "line"),
     [
         ("nowhere --data data", "nowhere does not exist: name a run folder, as `ctlpp train` writes it"),
-        ("data --data data", "no run in data: there is no config.json in it"),
+        (
+            "data --data data",
+            "no run in data: there is no config.json in it; name a run folder, as `ctlpp train` writes it",
+        ),
         ("run --data nowhere", "nowhere is no dataset folder: it has no readable task.json"),
         ("run --data data --splits odd", "unknown split 'odd': choose from train, iid, ood, singles, pairs, any"),
         ("run --data data --splits=", "unknown split '': choose from train, iid, ood, singles, pairs, any"),

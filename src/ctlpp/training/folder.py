@@ -25,6 +25,7 @@ _KINDS: dict[tuple[str, ...], type | tuple[type, ...]] = {  # of what is read fr
     ("engine", "seeds_at_a_time"): int,
 }
 _MAY_DIFFER = ("checkpoint_every", "checkpoint_minutes")  # settings of a recipe that leave the results alone
+_DEPTHS = ("*/", "*/*/", "*/*/*/")  # how deep runs are looked for in a folder that is none
 _OURS = {"checkpoint", "config.json", "metrics.parquet", "result.json", ".lock"}
 
 
@@ -75,7 +76,9 @@ def read_config(folder: Path) -> dict[str, Any]:
     except FileNotFoundError as error:
         if not folder.exists():
             raise ValueError(f"{folder} does not exist: name a run folder, as `ctlpp train` writes it") from error
-        raise ValueError(f"no run in {folder}: there is no config.json in it") from error
+        inside = next((path.parent for depth in _DEPTHS for path in sorted(folder.glob(f"{depth}config.json"))), None)
+        remedy = f"choose one inside, as {inside}" if inside else "name a run folder, as `ctlpp train` writes it"
+        raise ValueError(f"no run in {folder}: there is no config.json in it; {remedy}") from error
     except NotADirectoryError as error:
         raise ValueError(f"{folder} is a file, not a run folder, as `ctlpp train` writes it") from error
     except (OSError, ValueError) as error:
