@@ -63,6 +63,16 @@ def test_an_unfinished_run_shows_its_last_evaluation(tmp_path: Path) -> None:
     assert record.seeds[0].by_length == {"iid": {2: 0.5}, "ood": {2: 0.5}}
 
 
+def test_seeds_of_an_unfinished_run_have_diverged_if_its_analysis_says_so(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    (run / "result.json").unlink()
+    analysis = run / "analysis" / "analysis.json"
+    analysis.write_text(json.dumps(json.loads(analysis.read_text()) | {"diverged": [1, None, "2"]}))
+    assert [seed.diverged for seed in only(run).seeds] == [False, True, False]
+    analysis.write_text("{")
+    assert not any(seed.diverged for seed in only(run).seeds)
+
+
 def test_a_run_without_any_evaluation_says_so(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", analysed=False)
     (run / "result.json").unlink()

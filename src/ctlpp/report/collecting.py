@@ -181,7 +181,17 @@ def _unfinished(folder: Path, name: str, config: dict[str, Any]) -> Record:
         reason = "no evaluation yet" + (f", {planned:,} steps planned" if planned is not None else "")
         return Record(folder, name, "unfinished", reason, config)
     reason = f"last evaluated at step {step:,}" + (f" of {planned:,}" if planned is not None else "")
+    frozen = _frozen(folder)
+    seeds = tuple(replace(seed, diverged=seed.number in frozen) for seed in seeds)
     return Record(folder, name, "unfinished", reason, config, seeds, step)
+
+
+def _frozen(folder: Path) -> set[int | None]:
+    """The seeds of an unfinished run that have diverged, as far as its analysis knows."""
+    try:
+        return {whole(seed) for seed in items(read_object(folder / "analysis" / "analysis.json").get("diverged"))}
+    except DamagedError:
+        return set()
 
 
 def _last_evaluation(path: Path) -> tuple[int | None, tuple[Seed, ...]]:
