@@ -1,5 +1,10 @@
 """`make demo`, shortened: it runs, can be repeated, and its claim holds."""
 
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from statistics import fmean
 
@@ -25,6 +30,21 @@ def test_the_demonstration_ends_with_a_table_and_can_be_repeated(
     demo.main(arguments)
     rows = [[line for line in out.splitlines() if "±" in line] for out in (first, capsys.readouterr().out)]
     assert rows[0] == rows[1]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no groups of processes")
+def test_ctrl_c_ends_the_demonstration_and_begins_nothing_more(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "ctlpp.demo", "--out", str(tmp_path), "--seeds", "1"]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    while not list(tmp_path.glob("runs/*/config.json")):
+        time.sleep(0.1)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all processes
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert errors.splitlines()[-1] == "interrupted: the same command goes on where it stopped"
+    assert len(list(tmp_path.glob("runs/*"))) <= (os.cpu_count() or 1)
 
 
 def test_the_lstm_composes_and_the_ndr_fails_to_although_both_fit() -> None:

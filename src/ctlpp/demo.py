@@ -134,19 +134,20 @@ def make_data(out: Path, console: Console) -> None:
 
 
 def train_all(out: Path, console: Console, seeds: int, steps: int | None) -> list[Standing]:
-    """All runs, as many at a time as there are cores, with a live table."""
+    """All runs, as many at a time as there are cores, with a live table. What has not begun at Ctrl-C does not begin."""
     runs = [Standing(model, variant) for model in THREE for variant in VARIANTS]
     by_name = {run.name: run for run in runs}
     context = multiprocessing.get_context("spawn")
     queue = context.Queue()
     workers = min(len(runs), os.cpu_count() or 1)
     with ProcessPoolExecutor(workers, mp_context=context, initializer=prepare, initargs=(queue,)) as pool:
-        waiting: dict[Future[Any], Standing] = {
-            pool.submit(work, run.model, run.variant, out, seeds, steps): run for run in runs
-        }
+        waiting, left = dict[Future[Any], Standing](), runs[:]
         live = Live(get_renderable=lambda: picture(runs), console=console, transient=True, refresh_per_second=4)
         with live:
-            while waiting:
+            while waiting or left:
+                while left and len(waiting) < workers:
+                    run = left.pop(0)
+                    waiting[pool.submit(work, run.model, run.variant, out, seeds, steps)] = run
                 done, _ = wait(waiting, timeout=0.2)
                 for name, what, value in received(queue):
                     if what == "step":

@@ -8,13 +8,14 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 import torch
 
-from ctlpp.training import checkpoint
+from ctlpp.training import checkpoint, loop
 
 SCRIPT = """
 import sys, torch
@@ -95,6 +96,27 @@ def test_ctrl_c_waits_for_the_step_and_saves(script: Path, tmp_path: Path) -> No
     last = errors.strip().splitlines()[-1]
     assert f"is saved in {tmp_path / 'run'}; go on with --resume" in last
     assert not (tmp_path / "run" / "result.json").exists()
+
+
+def test_an_evaluation_that_is_interrupted_is_made_up_for(
+    script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def impatient(*args: object, **options: object) -> None:
+        raise KeyboardInterrupt  # as a second Ctrl-C does
+
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    script.write_text(SCRIPT.replace("eval_every=7", "eval_every=200"))
+    for folder, evaluate in ((whole, loop.evaluate), (cut, impatient), (cut, loop.evaluate)):
+        monkeypatch.setattr(sys, "argv", [str(script), str(folder)])
+        with (
+            monkeypatch.context() as patched,
+            pytest.raises(KeyboardInterrupt) if evaluate is impatient else nullcontext(),
+        ):
+            patched.setattr(loop, "evaluate", evaluate)
+            runpy.run_path(str(script))
+    assert pq.read_table(cut / "metrics.parquet") == pq.read_table(whole / "metrics.parquet")
+    results = [json.loads((folder / "result.json").read_text())["seeds"] for folder in (cut, whole)]
+    assert results[0] == results[1]
 
 
 @pytest.mark.skipif(os.name == "nt", reason="no file locks")

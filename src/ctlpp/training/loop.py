@@ -128,18 +128,19 @@ def fit(training: Training) -> Run:
     recipe = training.stepper.recipe
     tell(training.observers, "on_start", training.config, training.step)
     training.began = training.saved_at = monotonic()
-    stepping = False
+    whole = True  # a step and the evaluation that is due after it are done
     with _patient() as interrupted:
         try:
             while training.step < recipe.steps and not training.stopped:
-                stepping = True
+                whole = False
                 _advance(training)
-                stepping = False
-                _look_after(training)
+                scores = _evaluate(training) if _evaluation_due(training) else None
+                whole = True
+                _look_after(training, scores)
                 if interrupted.is_set():
                     raise KeyboardInterrupt
         except KeyboardInterrupt as error:
-            if not stepping:
+            if whole:
                 training.save()
             if training.folder is None or training.saved < 0:
                 raise
@@ -165,12 +166,17 @@ def _advance(training: Training) -> None:
         tell(training.observers, "on_note", line)
 
 
-def _look_after(training: Training) -> None:
-    """Whatever is due after a step: an evaluation, a checkpoint, a report."""
+def _evaluation_due(training: Training) -> bool:
+    recipe, step = training.stepper.recipe, training.step
+    return step == recipe.steps or (recipe.eval_every > 0 and step % recipe.eval_every == 0)
+
+
+def _look_after(training: Training, scores: list[Score] | None) -> None:
+    """Whatever is due after a step and its evaluation: a checkpoint, reports."""
     recipe, step = training.stepper.recipe, training.step
     last = step == recipe.steps
-    if last or (recipe.eval_every and step % recipe.eval_every == 0):
-        _evaluate(training)
+    if scores is not None:
+        tell(training.observers, "on_evaluate", step, scores)
     late = monotonic() - training.saved_at > 60 * recipe.checkpoint_minutes
     if last or late or training.stopped or (recipe.checkpoint_every and step % recipe.checkpoint_every == 0):
         training.save()
@@ -179,7 +185,8 @@ def _look_after(training: Training) -> None:
         tell(training.observers, "on_step", _stats(training))
 
 
-def _evaluate(training: Training) -> None:
+def _evaluate(training: Training) -> list[Score]:
+    """The scores of all seeds, which are in the metrics, too."""
     stepper = training.stepper
     known = training.diverged()
     stepper.crowd.set_progress(stepper.recipe.progress(training.step))
@@ -194,7 +201,7 @@ def _evaluate(training: Training) -> None:
     training.loss_sum.zero_()
     training.loss_count = 0
     training.stopped = training.metrics.settled(stepper.recipe, list(known))
-    tell(training.observers, "on_evaluate", training.step, scores)
+    return scores
 
 
 def _stats(training: Training) -> StepStats:
