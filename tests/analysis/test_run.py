@@ -12,9 +12,10 @@ from tests.analysis.conftest import RECIPE
 from torch import nn
 
 from ctlpp.analysis.history import History
-from ctlpp.analysis.run import study_run
+from ctlpp.analysis.run import fresh_folder, study_run
 from ctlpp.benchmark.dataset import Dataset, generate
 from ctlpp.cli import main as cli
+from ctlpp.figures import whole_run
 from ctlpp.figures.whole_run import analyze_run
 from ctlpp.training.run import train
 
@@ -150,6 +151,11 @@ def move_one_level_down(run: Path) -> None:
             "RUN/checkpoint is not an analysis, so it is not replaced: choose another folder with --out",
         ),
         (spoil_nothing, ["--out", "RUN/checkpoint", "--force"], "RUN/checkpoint is not an analysis"),
+        (
+            spoil_nothing,
+            ["--out", "RUN/config.json/new"],
+            "cannot write RUN/config.json/new: RUN/config.json is not a folder: choose another folder with --out",
+        ),
     ],
 )
 def test_a_mistake_is_one_line_and_exit_code_2(
@@ -183,6 +189,48 @@ def test_force_replaces_an_analysis(run: Path) -> None:
     (run / "analysis" / "analysis.json").unlink()
     with pytest.raises(ValueError, match="is not an analysis, so it is not replaced"):
         analyze_run(run, force=True)
+
+
+@pytest.mark.parametrize(
+    ("out", "line"),
+    [
+        ("link", "link is a link, so it is not replaced: choose another folder with --out"),
+        ("nowhere", "nowhere is a link, so it is not replaced: choose another folder with --out"),
+        (".", ". is the folder you are in or one above it, so it is not replaced: choose another folder with --out"),
+    ],
+)
+def test_what_cannot_be_replaced_is_refused_before_anything_is_computed(
+    run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], out: str, line: str
+) -> None:
+    here = run.with_name("here")
+    here.mkdir()
+    (here / "analysis.json").write_text("old")
+    (here / "link").symlink_to(here)
+    (here / "nowhere").symlink_to("gone")
+    monkeypatch.chdir(here)
+    monkeypatch.setattr(whole_run, "study_run", lambda *_, **__: pytest.fail("computed"))
+    assert ctlpp(monkeypatch, capsys, "analyze", run, "--out", out, "--force") == (2, "", f"ctlpp: {line}\n")
+    assert (here / "analysis.json").read_text() == "old"
+
+
+@pytest.mark.parametrize("failure", [KeyboardInterrupt, OSError(5, "Input/output error")])
+def test_an_old_analysis_is_kept_until_the_new_one_is_in_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: Any
+) -> None:
+    folder, rename = tmp_path / "analysis", Path.rename
+    folder.mkdir()
+    (folder / "analysis.json").write_text("old")
+
+    def fail(path: Path, target: Path) -> Path:
+        if path.name.endswith(".part"):
+            raise failure
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", fail)
+    with pytest.raises((KeyboardInterrupt, ValueError)), fresh_folder(folder, force=True) as place:
+        (place / "analysis.json").write_text("new")
+    assert (folder / "analysis.json").read_text() == "old"
+    assert list(tmp_path.iterdir()) == [folder]
 
 
 def test_a_run_without_a_task_is_analysed_with_the_dataset_it_is_given(

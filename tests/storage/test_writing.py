@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from ctlpp.benchmark.dataset import Dataset
+from ctlpp.cli import main as cli
 from ctlpp.storage import writing
 from ctlpp.storage.checking import check
 from ctlpp.storage.writing import save
@@ -61,9 +63,53 @@ def test_force_does_not_replace_what_is_no_dataset_folder(
     else:
         target.symlink_to(copies("A") if "dataset" in kind else tmp_path / "nowhere")
     before = everything_below(tmp_path)
-    with pytest.raises(ValueError, match=r"is not a dataset folder, so it is not replaced|is a file; choose a fo"):
+    line = {"a file": "is a file; choose a folder"}.get(kind, "is not a dataset folder, so it is not replaced; choose")
+    with pytest.raises(ValueError, match="is a link, so it is not replaced; choose" if "link" in kind else line):
         small("R").save(target, force=True)
     assert everything_below(tmp_path) == before
+
+
+@pytest.mark.parametrize("out", [".", "..", "../../data", "figures/.."])
+@pytest.mark.parametrize("force", [True, False])
+def test_the_folder_one_is_in_is_not_replaced(
+    small: Callable[..., Dataset], copies: Folders, monkeypatch: pytest.MonkeyPatch, out: str, force: bool
+) -> None:
+    folder = copies("A")
+    (folder / "figures" / "figures").mkdir(parents=True)
+    monkeypatch.chdir(folder / "figures" if out.startswith("..") else folder)
+    before = everything_below(folder.parent)
+    line = f"{out} is the folder you are in or one above it, so it is not replaced; choose another folder"
+    with pytest.raises(ValueError, match=f"^{re.escape(line)}$"):
+        small("R").save(Path(out), force=force)
+    assert everything_below(folder.parent) == before
+
+
+@pytest.mark.parametrize(
+    ("out", "line"),
+    [
+        (".", ". is the folder you are in or one above it, so it is not replaced; choose another folder"),
+        ("/", "/ is not a dataset folder, so it is not replaced; choose another folder"),
+    ],
+)
+def test_a_folder_without_a_name_is_refused_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], out: str, line: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["ctlpp", "generate", "R", "--train", "60", "--out", out, "--force"])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    assert stop.value.code == 2
+    assert capsys.readouterr().err == f"ctlpp: {line}\n"
+    assert everything_below(tmp_path) == {}
+
+
+def test_a_folder_may_be_named_by_way_of_others(small: Callable[..., Dataset], tmp_path: Path) -> None:
+    (tmp_path / "real" / "deep").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "real" / "deep")
+    for force in (False, True):
+        small("R").save(tmp_path / "link" / ".." / "data", force=force)
+        check(tmp_path / "real" / "data")
+    assert sorted(path.name for path in tmp_path.rglob(".*")) == []
 
 
 def test_the_old_folder_stays_if_the_new_one_cannot_be_written(
@@ -95,6 +141,25 @@ def test_the_old_folder_comes_back_if_the_new_one_cannot_take_its_place(
     assert everything_below(folder.parent) == before
 
 
+def test_an_interrupt_between_the_two_moves_brings_the_old_folder_back(
+    small: Callable[..., Dataset], copies: Folders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = copies("A")
+    before = everything_below(folder.parent)
+    rename = Path.rename
+
+    def interrupt_after(path: Path, target: Path) -> Path:
+        moved = rename(path, target)
+        if path == folder:
+            raise KeyboardInterrupt
+        return moved
+
+    monkeypatch.setattr(Path, "rename", interrupt_after)
+    with pytest.raises(KeyboardInterrupt):
+        small("R").save(folder, force=True)
+    assert everything_below(folder.parent) == before
+
+
 def fail(number: int) -> Any:
     raise OSError(number, os.strerror(number))
 
@@ -118,7 +183,7 @@ def test_a_place_where_nothing_can_be_written_is_named(
     (tmp_path / "file").write_text("precious")
     places = {"a file": tmp_path / "file" / "deep" / "data", "/proc": Path("/proc/ctlpp/data")}
     folder = places.get(below, tmp_path / ("x" * 300))
-    with pytest.raises(ValueError, match=r"^cannot write .*: .*; choose another folder or make room$") as caught:
+    with pytest.raises(ValueError, match=r"^cannot write .*: .*; choose another folder( or make room)?$") as caught:
         small("R").save(folder)
     assert len(str(caught.value).splitlines()) == 1
     assert everything_below(tmp_path) == {"file": b"precious"}

@@ -7,12 +7,9 @@ Parquet files beside it hold the matrices (see `tables`).
 from __future__ import annotations
 
 import json
-import os
-import shutil
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -32,12 +29,15 @@ from ctlpp.benchmark.task import Task
 from ctlpp.models.own import Factory
 from ctlpp.storage.reading import load
 from ctlpp.storage.task_file import from_json
+from ctlpp.storage.whole import Kind, check_folder, write_folder
 from ctlpp.training.fitting import check_fit
 from ctlpp.training.folder import read_config
 from ctlpp.training.result import Run
 from ctlpp.training.run import load_run
 
 FORMAT = 1
+ANALYSIS = Kind("an analysis", mark="analysis.json", hint=": choose {} folder with --out")
+check_target, fresh_folder = partial(check_folder, ANALYSIS), partial(write_folder, ANALYSIS)
 _ALIKE: dict[str, Callable[[Task], object]] = {  # what decides how a run is looked at, beyond `check_fit`
     "symbols": lambda task: task.symbols,
     "groups": lambda task: task.groups,
@@ -211,36 +211,6 @@ def write_numbers(study: Study, place: Path) -> None:
     (place / "analysis.json").write_text(text + "\n", encoding="utf-8")
     for name, table in tables(study.analysis).items():
         pq.write_table(table, place / f"{name}.parquet")
-
-
-@contextmanager
-def fresh_folder(folder: Path, *, force: bool) -> Iterator[Path]:
-    """A folder beside `folder` that takes its place in the end; removed again if anything fails."""
-    check_target(folder, force=force)
-    place = folder.with_name(f".{folder.name}.{os.getpid()}.part")
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        place.mkdir()
-        yield place
-        if folder.exists():
-            shutil.rmtree(folder)
-        place.rename(folder)
-    except OSError as error:
-        raise ValueError(f"cannot write {folder}: {error.strerror or error}; choose another or make room") from error
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
-
-
-def check_target(folder: Path, *, force: bool) -> None:
-    """Raise ValueError if the folder must not be written."""
-    if not os.path.lexists(folder):
-        return
-    if not folder.is_dir():
-        raise ValueError(f"{folder} is a file: choose a folder with --out")
-    if any(folder.iterdir()) and not (folder / "analysis.json").is_file():
-        raise ValueError(f"{folder} is not an analysis, so it is not replaced: choose another folder with --out")
-    if not force:
-        raise ValueError(f"{folder} exists already: choose another folder with --out, or say --force to replace it")
 
 
 def _plain(values: Array) -> list[float | None]:

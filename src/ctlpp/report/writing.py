@@ -11,7 +11,7 @@ from pathlib import Path
 from ctlpp.report.collecting import Record, collect
 from ctlpp.report.packing import Package
 from ctlpp.report.page import make_page, pack
-from ctlpp.storage.whole import write_whole
+from ctlpp.storage.whole import check_above, write_whole
 
 HEAD = 4_000  # bytes of a page in which its title stands
 NOUNS = {
@@ -86,6 +86,4 @@ def check_target(out: Path, *, force: bool) -> None:
         raise ValueError(f"{out} is not a report of ctlpp, so it is not replaced; choose another file")
     if os.path.lexists(out) and not force:
         raise ValueError(f"{out} exists already; choose another file, or say --force to replace it")
-    nearest = next((parent for parent in out.parents if os.path.lexists(parent)), Path())
-    if not nearest.is_dir():
-        raise ValueError(f"cannot write {out}: {nearest} is not a folder; choose another place")
+    check_above(out, "; choose another place")
