@@ -28,6 +28,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ctlpp.statistics.published import PUBLISHED
+from ctlpp.wording import count
 
 DATA: dict[str, Any] = {
     "symbols": 4,
@@ -134,7 +135,7 @@ def make_data(out: Path, console: Console) -> None:
 
 
 def train_all(out: Path, console: Console, seeds: int, steps: int | None) -> list[Standing]:
-    """All runs, as many at a time as there are cores, with a live table. What has not begun at Ctrl-C does not begin."""
+    """All runs, as many at a time as there are cores, with a live table; after Ctrl-C no other begins."""
     runs = [Standing(model, variant) for model in THREE for variant in VARIANTS]
     by_name = {run.name: run for run in runs}
     context = multiprocessing.get_context("spawn")
@@ -227,7 +228,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(130)
     from ctlpp.cli.tables import print_table
 
-    print_table(summary(runs), f"{given.seeds} seeds each; runs in {given.out / 'runs'}; {monotonic() - start:.0f} s")
+    print_table(summary(runs), f"{count(given.seeds)} each; runs in {given.out / 'runs'}; {monotonic() - start:.0f} s")
     write_page(given.out, console)
 
 

@@ -1,5 +1,6 @@
 """What is in the splits: sizes, balance, membership, disjointness, and the quirks of the released protocol."""
 
+from fractions import Fraction
 from functools import cache
 from typing import Any
 
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import chi2_contingency
 
 from ctlpp.benchmark.dataset import Dataset, generate
-from ctlpp.benchmark.splits import balance
+from ctlpp.benchmark.splits import balance, filled
 from ctlpp.storage.rows import rows
 
 SMALL: dict[str, Any] = {"symbols": 4, "functions": 12, "max_length": 4, "train": 700, "iid": 90, "ood": 90}
@@ -202,3 +203,10 @@ def test_the_order_of_training_examples_within_a_length_carries_no_information(v
     examples = default(variant)["train"][4]
     halves = [np.bincount(half, minlength=8) for half in np.array_split(examples.starts, 2)]
     assert chi2_contingency(halves).pvalue > 1e-4
+
+
+@given(st.floats(0, 1), st.integers(0, 10**400))
+def test_a_share_of_a_number_of_any_size_is_a_whole_number_next_to_it(fill: float, count: int) -> None:
+    part = filled(fill, count)
+    assert 0 <= part <= count
+    assert abs(part - Fraction(fill) * count) <= 1

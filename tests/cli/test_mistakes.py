@@ -191,6 +191,16 @@ def test_a_disk_that_refuses_leaves_nothing(refused: Refused, monkeypatch: pytes
     assert refused("generate", "A", *SMALL, "--out", "data") == line
 
 
+@pytest.mark.parametrize(
+    "arguments", ["train lstm R --out LONG", "train lstm LONG --out run", "check LONG", "report LONG --out page.html"]
+)
+def test_a_path_that_the_system_refuses_is_named(refused: Refused, arguments: str) -> None:
+    long = "x" * 300
+    line = refused(*arguments.replace("LONG", long).split())
+    assert line.startswith(long)
+    assert line.endswith(" cannot be used (File name too long): choose another, or make it usable")
+
+
 def test_check_refuses_what_is_no_dataset_folder(refused: Refused) -> None:
     assert refused("check", "nowhere") == "nowhere is no dataset folder: it has no readable task.json"
 

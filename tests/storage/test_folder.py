@@ -64,7 +64,6 @@ def test_an_untouched_folder_is_proved(originals: Folders, variant: str, format:
     proof = check(folder)
     content = json.loads((folder / "task.json").read_text())
     assert proof.examples == {name: entry["examples"] for name, entry in content["splits"].items()}
-    assert proof.singles_in_train == (protocol == "paper" and variant != "S")
     overlaps = {pair: n for pair, n in proof.overlaps.items() if n}
     assert overlaps == ({("train", "iid"): content["splits"]["iid"]["in_train"]} if protocol == "released" else {})
 

@@ -1,6 +1,7 @@
 import re
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from ctlpp.training.batches import Batches, Split, load_curriculum
+from ctlpp.training.batches import Batches, Split
 from ctlpp.training.recipe import Recipe
+from ctlpp.training.run import train
 
 RECIPE = Recipe(batch=4, steps=100)
 
@@ -116,14 +118,20 @@ def test_a_curriculum_that_makes_no_sense_is_one_line(weights: Any, text: str) -
 
 
 def test_a_curriculum_is_found_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "my_curricula.py").write_text("def all_of_them(progress, length, tokens):\n    return 1\nnumber = 3\n")
+    (tmp_path / "my_curricula.py").write_text(
+        "def all_of_them(progress, length, tokens):\n    return tokens[:, 0] * 0 + 1\nnumber = 3\n"
+    )
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    assert load_curriculum("my_curricula:all_of_them")(0, 1, torch.ones(1)) == 1
+    data = {"train": numbered(n2=8), "iid": numbered(n2=8)}
+    found: Any = partial(train, "rnn", data, seeds=[0], preset="quick", observers=[], device="cpu")
+    recipe = Recipe(steps=2, batch=4, curriculum="my_curricula:all_of_them")
+    assert found(recipe=recipe).config["recipe"]["curriculum"] == "my_curricula:all_of_them"
     for name, text in {
         "nothing": "curriculum 'nothing': write it as package.module:function",
-        "my_curricula:number": "curriculum 'my_curricula:number': number is of type int, not a function",
-        "my_missing:x": "curriculum 'my_missing:x': ModuleNotFoundError: No module named 'my_missing'",
+        "my_curricula:number": "curriculum 'my_curricula:number': number is of type int, not a callable",
+        "my_curricula:none": "curriculum 'my_curricula:none': my_curricula has no 'none'",
+        "my_missing:x": "curriculum 'my_missing:x': cannot import my_missing: ModuleNotFoundError",
     }.items():
-        with pytest.raises(ValueError, match=re.escape(text) + "$"):
-            load_curriculum(name)
+        with pytest.raises(ValueError, match=re.escape(text)):
+            found(recipe=replace(recipe, curriculum=name))

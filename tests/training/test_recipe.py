@@ -17,6 +17,7 @@ from ctlpp.training.recipe import RECIPES, Recipe, recipe_for
         ({"lr": 2.0}, "lr 2.0: must be above 0 and at most 1"),
         ({"lr": float("nan")}, "lr nan: must be above 0 and at most 1"),
         ({"warmup": -1}, "warmup -1: must be a whole number, 0 or more"),
+        ({"batch_seed": 2**63}, "batch_seed 9223372036854775808: must be below 2 to the power of 63"),
         ({"betas": (0.9, 1.0)}, "betas (0.9, 1.0): must be two numbers from 0 to below 1"),
         ({"weight_decay": -0.1}, "weight_decay -0.1: must be 0 to 1"),
         ({"clip": -1}, "clip -1: must be 0 (none) to a million"),

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from ctlpp.training import checkpoint
 from ctlpp.training.folder import locked
+from ctlpp.training.inputs import find_device
 from ctlpp.training.loop import Interrupted
 from ctlpp.training.recipe import Recipe
 from ctlpp.training.run import load_run, train
@@ -114,6 +115,25 @@ def test_ctrl_c_saves_and_says_how_to_resume_and_resuming_is_exact(tiny: Any, sp
     resumed = train(tiny, splits, recipe=RECIPE, seeds=[0, 1], out=tmp_path / "cut", resume=True)
     assert torch.equal(resumed.crowd.weights, whole.crowd.weights)
     assert rows(tmp_path / "cut") == rows(tmp_path / "whole")
+
+
+def test_a_run_that_goes_on_elsewhere_says_so(tiny: Any, splits: Any, tmp_path: Path, heard: Any) -> None:
+    settings: Any = {"recipe": RECIPE, "seeds": [0], "out": tmp_path}
+    with pytest.raises(Interrupted):
+        train(tiny, splits, **settings, observers=[Stop(10)])
+    config = json.loads((tmp_path / "config.json").read_text())
+    config["engine"] |= {"device_name": "NVIDIA H200", "precision": "bf16"}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(Interrupted):
+        train(tiny, splits, **settings, resume=True, observers=[heard, Stop(15)])
+    used = ", ".join(f"{name} {version}" for name, version in config["versions"].items())
+    here = f"CPU, float32, {used}"
+    (note,) = heard.notes
+    assert note.startswith(f"the run was on NVIDIA H200, bf16, {used}; from step 10 on it is on {here}, so it may not")
+    train(tiny, splits, **settings, resume=True, observers=[heard])
+    assert heard.notes == [note], "it is told once"
+    for name in ("config.json", "result.json"):
+        assert json.loads((tmp_path / name).read_text())["continued"] == {"step 10": here}
 
 
 def test_ctrl_c_without_a_folder_is_just_that(tiny: Any, splits: Any) -> None:
@@ -226,6 +246,7 @@ class Wide(nn.Module):
         ({"model": lambda v, c: Wide()}, "it should return"),
         ({"preset": "slow"}, "unknown preset 'slow': choose from released, paper, quick"),
         ({"splits": ["iid", "odd"]}, "unknown split 'odd': choose from train, iid, ood"),
+        ({"device": "cuda:x"}, "unknown device 'cuda:x': choose from auto, cpu, cuda"),
         ({"device": "tpu"}, "unknown device 'tpu': choose from auto, cpu, cuda"),
         (
             {"recipe": replace(RECIPE, batch=1000)},
@@ -242,6 +263,16 @@ def test_bad_input_is_one_line_and_leaves_no_folder(
         train(**(settings | wrong))
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "run").exists()
+
+
+def test_the_number_of_a_gpu_must_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[int] = []
+    for name, stand_in in {"is_available": lambda: True, "device_count": lambda: 2, "set_device": taken.append}.items():
+        monkeypatch.setattr(torch.cuda, name, stand_in)
+    assert find_device("cuda:1") == torch.device("cuda:1")
+    assert taken == [1], "kernels are launched there, too"
+    with pytest.raises(ValueError, match=r"^device 'cuda:2': this machine has cuda:0 to cuda:1$"):
+        find_device("cuda:2")
 
 
 def test_cuda_that_is_not_there_is_one_line(tiny: Any, splits: Any) -> None:

@@ -139,6 +139,12 @@ def test_other_random_functions_are_refused_in_one_line(draw: Callable[[Tensor],
         draw(torch.ones(2, 3, 4, 4))
 
 
+def test_a_dropout_that_leaves_next_to_nothing_is_finite() -> None:
+    with Streams(keys_of(range(1))[0]):
+        kept = F.dropout(torch.ones(1000), 0.999999)
+    assert bool(kept.isfinite().all())
+
+
 def test_a_mask_costs_no_more_than_that_of_the_library() -> None:
     def fastest(run: Callable[[], object]) -> float:
         times = []

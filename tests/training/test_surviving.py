@@ -16,6 +16,7 @@ import pytest
 import torch
 
 from ctlpp.training import checkpoint, loop
+from ctlpp.training.evaluate import evaluate
 
 SCRIPT = """
 import sys, torch
@@ -106,13 +107,13 @@ def test_an_evaluation_that_is_interrupted_is_made_up_for(
 
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     script.write_text(SCRIPT.replace("eval_every=7", "eval_every=200"))
-    for folder, evaluate in ((whole, loop.evaluate), (cut, impatient), (cut, loop.evaluate)):
+    for folder, way in ((whole, evaluate), (cut, impatient), (cut, evaluate)):
         monkeypatch.setattr(sys, "argv", [str(script), str(folder)])
         with (
             monkeypatch.context() as patched,
-            pytest.raises(KeyboardInterrupt) if evaluate is impatient else nullcontext(),
+            pytest.raises(KeyboardInterrupt) if way is impatient else nullcontext(),
         ):
-            patched.setattr(loop, "evaluate", evaluate)
+            patched.setattr(loop, "evaluate", way)
             runpy.run_path(str(script))
     assert pq.read_table(cut / "metrics.parquet") == pq.read_table(whole / "metrics.parquet")
     results = [json.loads((folder / "result.json").read_text())["seeds"] for folder in (cut, whole)]

@@ -1,5 +1,6 @@
 """The writers against the real libraries."""
 
+import math
 import warnings
 from pathlib import Path
 
@@ -30,6 +31,8 @@ def test_tensorboard_reads_back_the_curves_of_every_seed(tmp_path: Path) -> None
     names = events.Tags()["scalars"]
     assert {"iid/accuracy/seed 3", "ood/accuracy/seed 4", "ood/accuracy/mean"} <= set(names)
     assert [event.step for event in events.Scalars("ood/accuracy/mean")] == [3, 6]
+    assert {name.partition("/")[0] for name in names} == {"iid", "ood", "train"}
+    assert all(math.isfinite(event.value) for name in names for event in events.Scalars(name))
 
 
 def test_weights_and_biases_leaves_an_offline_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,6 +30,7 @@ from ctlpp.benchmark.task import Task
 Split = Mapping[int, Examples]  # length -> examples
 Sizes = dict[int, int]  # length -> number of examples
 
+_EXACT = 2**53  # below, a float has every whole number
 ENUMERATED = ("singles", "pairs")  # complete by definition, so they overlap with the others
 
 
@@ -49,7 +50,9 @@ def draw_splits(task: Task, settings: Settings) -> dict[str, Split]:
 
 def _draw_train_paper(task: Task, settings: Settings) -> tuple[Split, Split]:
     language = task.language("train")
-    room = {n: language.count(n) if n == 1 else int(settings.fill * language.count(n)) for n in language.graph.lengths}
+    room = {
+        n: language.count(n) if n == 1 else filled(settings.fill, language.count(n)) for n in language.graph.lengths
+    }
     _check_room(settings, room)
     singles = room.pop(1, 0)
     if settings.train < singles:
@@ -65,6 +68,11 @@ def _draw_train_paper(task: Task, settings: Settings) -> tuple[Split, Split]:
     return _nonempty(train), _nonempty(iid)
 
 
+def filled(fill: float, count: int) -> int:
+    """How many of so many examples may be used; their number may be too large for a float."""
+    return int(fill * count) if count < _EXACT else int(Fraction(fill) * count)
+
+
 def _iid_room(iid: int, train: int, room: Sizes) -> Sizes:
     """iid takes at most a tenth of a length, or its share if that is more: scarce short examples stay in train."""
     share = max(Fraction(1, 10), Fraction(iid, max(1, iid + train)))
@@ -73,7 +81,7 @@ def _iid_room(iid: int, train: int, room: Sizes) -> Sizes:
 
 def _draw_train_released(task: Task, settings: Settings) -> tuple[Split, Split]:
     language = task.language("train")
-    room = {n: int(settings.fill * language.count(n)) for n in language.graph.lengths if n > 1}
+    room = {n: filled(settings.fill, language.count(n)) for n in language.graph.lengths if n > 1}
     _check_room(settings, room)
     sizes = balance(settings.train + settings.iid, room)
     total = sum(sizes.values())

@@ -5,6 +5,7 @@ Exit codes: 0 done, 1 a failure of ours or of the machine, 2 the user's mistake,
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import sys
@@ -17,6 +18,15 @@ import typer
 from ctlpp import __version__
 from ctlpp.cli import analyze, bench, check, evaluate, generate, models, report, reproduce, show, train
 
+UNUSABLE = {  # what a system says of paths that a user should not have given
+    errno.EACCES,
+    errno.EPERM,
+    errno.EROFS,
+    errno.ELOOP,
+    errno.ENAMETOOLONG,
+    errno.ENOSPC,
+    errno.EDQUOT,
+}
 app = typer.Typer(
     no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, rich_markup_mode="markdown"
 )
@@ -62,6 +72,10 @@ def main() -> None:
     except BrokenPipeError:  # whoever read our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+    except OSError as error:
+        if error.errno not in UNUSABLE:
+            raise
+        fail(f"{error.filename or 'a file'} cannot be used ({error.strerror}): choose another, or make it usable")
     except ValueError as error:
         if not raised_by_us(error):
             raise

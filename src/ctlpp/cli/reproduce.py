@@ -169,9 +169,10 @@ class Terminal:
         """A bar."""
         from ctlpp.analysis.study import STAGES
         from ctlpp.cli.progress import progress
+        from ctlpp.wording import count
 
         with ExitStack() as bars:
-            yield lambda seeds: bars.enter_context(progress(f"Analysing {seeds} seeds", STAGES * seeds))
+            yield lambda seeds: bars.enter_context(progress(f"Analysing {count(seeds)}", STAGES * seeds))
 
     def note(self, line: str) -> None:
         """As it is."""
@@ -183,7 +184,7 @@ def print_plan(cells: Sequence[Planned], out: Path, orders: Orders) -> None:
     from ctlpp.cli.tables import print_table, table
     from ctlpp.reproduce.cost import DEVICES, START, remaining
     from ctlpp.reproduce.pieces import stand
-    from ctlpp.wording import roughly
+    from ctlpp.wording import count, roughly
 
     kind = _kind(orders.device)
     rows = table("", "cell", "seeds", "finished", "to train", "steps", "time")
@@ -202,7 +203,7 @@ def print_plan(cells: Sequence[Planned], out: Path, orders: Orders) -> None:
     print_table(
         rows,
         *notes,
-        f"{left:,} {'seed' if left == 1 else 'seeds'} to train: about {roughly(whole)} on {DEVICES[kind]}.",
+        f"{count(left)} to train: about {roughly(whole)} on {DEVICES[kind]}.",
     )
 
 

@@ -127,8 +127,11 @@ def print_run(run: Any, out: Path) -> None:
     from ctlpp.cli.scores import by_length
     from ctlpp.cli.tables import print_table
     from ctlpp.cli.watching import clock
+    from ctlpp.wording import count
 
-    title = f"{run.config['model']} on {run.config['variant']}: {len(run.crowd.seeds)} seeds, {run.step:,} steps"
+    title = (
+        f"{run.config['model']} on {run.config['variant']}: {count(len(run.crowd.seeds))}, {count(run.step, 'step')}"
+    )
     notes = [f"Seed {seed} diverged at step {step:,} and was frozen." for seed, step in run.diverged.items()]
     notes.append(f"{clock(run.seconds)} of training. Written to {out}")
     print_table(title, by_length(run.metrics.at_end()), *notes)

@@ -84,7 +84,7 @@ class Dropout:
     @property
     def drop(self) -> int:
         """The rate in 1/65536, as the streams round it."""
-        return round(self.rate * 65536)
+        return min(65535, round(self.rate * 65536))
 
     @property
     def factor(self) -> float:

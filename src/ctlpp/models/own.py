@@ -21,6 +21,7 @@ import importlib
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -28,24 +29,27 @@ from torch import Tensor, nn
 Factory = Callable[[int, int], nn.Module]  # (vocab_size, n_classes) -> a model of one seed
 
 
-def load(name: str) -> Factory:
-    """The callable that `package.module:factory` names; modules of the working directory can be imported too."""
+def load(name: str, kind: str = "model", what: str = "factory") -> Any:
+    """The callable that `package.module:factory` names; modules of the working directory can be imported too.
+
+    kind, what: what error messages call it.
+    """
     module_name, _, attribute = name.partition(":")
     if not module_name or not attribute.isidentifier():
-        raise ValueError(f"model {name!r}: write it as package.module:factory")
+        raise ValueError(f"{kind} {name!r}: write it as package.module:{what}")
     if str(Path.cwd()) not in sys.path:
         sys.path.append(str(Path.cwd()))
     try:
         module = importlib.import_module(module_name)
     except Exception as error:
         remedy = "; start where it lies, or name its folder in PYTHONPATH" * isinstance(error, ModuleNotFoundError)
-        raise ValueError(f"model {name!r}: cannot import {module_name}: {_one_line(error)}{remedy}") from error
+        raise ValueError(f"{kind} {name!r}: cannot import {module_name}: {_one_line(error)}{remedy}") from error
     if not hasattr(module, attribute):
-        raise ValueError(f"model {name!r}: {module_name} has no {attribute!r}")
-    factory = getattr(module, attribute)
-    if not callable(factory):
-        raise ValueError(f"model {name!r}: {attribute} is of type {type(factory).__name__}, not a callable")
-    return factory  # type: ignore[no-any-return]
+        raise ValueError(f"{kind} {name!r}: {module_name} has no {attribute!r}")
+    found = getattr(module, attribute)
+    if not callable(found):
+        raise ValueError(f"{kind} {name!r}: {attribute} is of type {type(found).__name__}, not a callable")
+    return found
 
 
 def make(

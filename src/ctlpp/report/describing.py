@@ -11,7 +11,14 @@ from ctlpp.report.collecting import Record
 from ctlpp.report.strangers import items, part, text, whole
 from ctlpp.statistics.summary import summarise
 
-SECTIONS = {"options": "model", "recipe": "training", "engine": "machine", "versions": "versions", "about": "notes"}
+SECTIONS = {
+    "options": "model",
+    "recipe": "training",
+    "engine": "machine",
+    "versions": "versions",
+    "continued": "continued",
+    "about": "notes",
+}
 MOST_GROUPS, MOST_EDGES = 40, 400  # that are drawn
 
 

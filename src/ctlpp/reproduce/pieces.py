@@ -22,12 +22,11 @@ from ctlpp.reproduce.failures import read_failure
 from ctlpp.reproduce.holding import held
 from ctlpp.reproduce.plan import SIZES, Planned
 from ctlpp.training.checkpoint import make_folder
-from ctlpp.training.recipe import Recipe, recipe_for
+from ctlpp.training.recipe import SAVING, Recipe, recipe_for
 
 CHECKPOINT_MINUTES = 0.75  # what a kill may cost
 CURVE = 5  # evaluations of a run of the miniature
 _LEFT = ("results.md", "results.parquet", "figures", "report.html")  # by a process that came to no run
-_LEAVES_ALONE = ("checkpoint_every", "checkpoint_minutes")  # settings that do not change results
 
 
 @dataclass(frozen=True)
@@ -162,7 +161,7 @@ def check_settings(folder: Path, config: dict[str, Any], cell: Planned) -> None:
         wanted[name], found[name] = getattr(cell, name), config.get(name)
     for name, value in wanted.items():
         value = list(value) if isinstance(value, tuple) else value
-        if name not in _LEAVES_ALONE and found.get(name) != value:
+        if name not in SAVING and found.get(name) != value:
             raise ValueError(
                 f"the run in {folder} has {name} {found.get(name)}, the plan {value}: choose another folder with --out"
             )

@@ -13,7 +13,7 @@ import pyarrow as pa
 from ctlpp.benchmark.distinct import first_positions, member
 from ctlpp.benchmark.examples import Examples, join
 from ctlpp.benchmark.sequences import Limit, max_sequences
-from ctlpp.benchmark.splits import ENUMERATED
+from ctlpp.benchmark.splits import ENUMERATED, filled
 from ctlpp.benchmark.task import Task
 from ctlpp.storage.card import files_in_card
 from ctlpp.storage.formats import ENDINGS
@@ -31,7 +31,6 @@ class Proof:
     examples: dict[str, int]  # of each split
     lengths: dict[str, tuple[int, ...]]
     overlaps: dict[tuple[str, str], int]  # examples that two splits share
-    singles_in_train: bool
     sequences: dict[int, int]  # distinct function sequences of train and iid, for each length that must have few
     max_sequences: Limit | None  # as the recipe has it
 
@@ -58,7 +57,6 @@ def check(folder: str | Path) -> Proof:
         examples={name: int(entry["examples"]) for name, entry in entries.items()},
         lengths={name: tuple(sorted(parts)) for name, parts in parsed.items()},
         overlaps=overlaps,
-        singles_in_train=1 in parsed["train"],
         sequences=_check_sequences(folder, task, recipe, parsed),
         max_sequences=recipe.get("distinct_sequences"),
     )
@@ -157,7 +155,7 @@ def _check_protocol(folder: Path, task: Task, recipe: dict[str, Any], parsed: di
         raise ValueError(f"{folder}: train has {train[1]} single applications, the released protocol has none")
     for n in language.graph.lengths:
         used, exist = train.get(n, 0) + iid.get(n, 0), language.count(n)
-        if n > complete and used > fill * exist:
+        if n > complete and used > filled(fill, exist):
             raise ValueError(f"{folder}: train and iid use {used} of {exist} examples of length {n}, above fill {fill}")
 
 

@@ -17,10 +17,7 @@ Example:
     (torch.Size([4, 4]), torch.Size([4]))
 """
 
-import importlib
-import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -127,19 +124,3 @@ class Batches:
         first, second, third = seed_keys([self.recipe.batch_seed, round_, reader], purpose=BATCHES).tolist()
         mixed = (first + 3 * second + 5 * third) % 2**63
         return torch.Generator().manual_seed(mixed)
-
-
-def load_curriculum(name: str) -> Curriculum:
-    """The function that `package.module:function` names; modules of the working directory can be imported too."""
-    module_name, _, attribute = name.partition(":")
-    if not module_name or not attribute.isidentifier():
-        raise ValueError(f"curriculum {name!r}: write it as package.module:function")
-    if str(Path.cwd()) not in sys.path:
-        sys.path.append(str(Path.cwd()))
-    try:
-        found = getattr(importlib.import_module(module_name), attribute)
-    except Exception as error:
-        raise ValueError(f"curriculum {name!r}: {type(error).__name__}: {one_line(error)}") from error
-    if not callable(found):
-        raise ValueError(f"curriculum {name!r}: {attribute} is of type {type(found).__name__}, not a function")
-    return found  # type: ignore[no-any-return]

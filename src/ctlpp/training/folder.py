@@ -10,6 +10,7 @@ from types import NoneType
 from typing import Any
 
 from ctlpp.training.checkpoint import FORMAT, make_folder, write_atomically
+from ctlpp.training.recipe import SAVING
 
 _DECIDES = ("model", "options", "variant", "protocol", "vocab_size", "n_classes", "seeds", "parameters")
 _KINDS: dict[tuple[str, ...], type | tuple[type, ...]] = {  # of what is read from a config
@@ -24,7 +25,6 @@ _KINDS: dict[tuple[str, ...], type | tuple[type, ...]] = {  # of what is read fr
     ("engine", "vectorised"): bool,
     ("engine", "seeds_at_a_time"): int,
 }
-_MAY_DIFFER = ("checkpoint_every", "checkpoint_minutes")  # settings of a recipe that leave the results alone
 _DEPTHS = ("*/", "*/*/", "*/*/*/")  # how deep runs are looked for in a folder that is none
 _OURS = {"checkpoint", "config.json", "metrics.parquet", "result.json", ".lock"}
 
@@ -102,7 +102,7 @@ def check_same(folder: Path, found: dict[str, Any], wanted: dict[str, Any]) -> N
         if found.get(key) != wanted[key]:
             raise _other(folder, key, found.get(key), wanted[key])
     for key, value in wanted["recipe"].items():
-        if key not in _MAY_DIFFER and found["recipe"].get(key) != value:
+        if key not in SAVING and found["recipe"].get(key) != value:
             raise _other(folder, key, found["recipe"].get(key), value)
     for split, digest in wanted["data"].items():
         if found["data"].get(split) != digest:
@@ -112,6 +112,27 @@ def check_same(folder: Path, found: dict[str, Any], wanted: dict[str, Any]) -> N
             )
     if set(found["data"]) != set(wanted["data"]):
         raise _other(folder, "splits", sorted(found["data"]), sorted(wanted["data"]))
+
+
+def move(folder: Path, config: dict[str, Any], here: str, step: int) -> tuple[dict[str, Any], str]:
+    """The config of a run that goes on from a step, and a note if that is elsewhere than it was last.
+
+    `config.json` then says so under `continued`: the step, and where from there on.
+    """
+    before = config.get("continued")
+    moves = dict(before) if isinstance(before, dict) else {}
+    last = str(list(moves.values())[-1]) if moves else where(config)
+    if here == last:
+        return config, ""
+    config = config | {"continued": moves | {f"step {step}": here}}
+    write_json(folder / "config.json", config)
+    return config, f"the run was on {last}; from step {step} on it is on {here}, so it may not continue exactly"
+
+
+def where(config: dict[str, Any]) -> str:
+    """The machine, precision and versions that a config names, in one line."""
+    engine = [str(config["engine"].get(key)) for key in ("device_name", "precision")]
+    return ", ".join([*engine, *(f"{name} {version}" for name, version in config["versions"].items())])
 
 
 def _other(folder: Path, key: str, found: object, wanted: object) -> ValueError:

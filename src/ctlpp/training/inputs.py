@@ -1,6 +1,7 @@
 """What a user asks for, found and checked: the model, the data, the device."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -42,10 +43,15 @@ def find_device(name: str) -> torch.device:
     """The device that `auto`, `cpu`, `cuda` or `cuda:1` means here."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if name != "cpu" and name.partition(":")[0] != "cuda":
+    if name != "cpu" and not re.fullmatch(r"cuda(:\d{1,4})?", name):
         raise ValueError(f"unknown device {name!r}: choose from auto, cpu, cuda")
     if name != "cpu" and not torch.cuda.is_available():
         raise ValueError(f"device {name!r}: PyTorch finds no CUDA GPU on this machine; use cpu")
+    number = name.partition(":")[2]
+    if number and int(number) >= (count := torch.cuda.device_count()):
+        raise ValueError(f"device {name!r}: this machine has cuda:0" + (f" to cuda:{count - 1}" if count > 1 else ""))
+    if number:
+        torch.cuda.set_device(int(number))  # graphs and kernels take the current one
     return torch.device(name)
 
 

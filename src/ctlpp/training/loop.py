@@ -52,6 +52,11 @@ class Training:
         self.loss_sum = torch.zeros_like(self.stepper.losses, dtype=torch.float64)
         self.began, self.began_at, self.saved_at, self.reported_at = monotonic(), self.step, monotonic(), 0.0
 
+    @property
+    def over(self) -> bool:
+        """Whether there is no step left."""
+        return self.stopped or self.step >= self.stepper.recipe.steps
+
     def diverged(self) -> dict[int, int]:
         """The frozen seeds, and the step at which each was."""
         steps = self.stepper.optimizer.diverged.tolist()
@@ -125,13 +130,12 @@ class Training:
 
 def fit(training: Training) -> Run:
     """Train to the end; on Ctrl-C save and raise `Interrupted`."""
-    recipe = training.stepper.recipe
     tell(training.observers, "on_start", training.config, training.step)
     training.began = training.saved_at = monotonic()
     whole = True  # a step and the evaluation that is due after it are done
     with _patient() as interrupted:
         try:
-            while training.step < recipe.steps and not training.stopped:
+            while not training.over:
                 whole = False
                 _advance(training)
                 scores = _evaluate(training) if _evaluation_due(training) else None

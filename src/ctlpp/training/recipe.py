@@ -16,7 +16,9 @@ from dataclasses import dataclass, fields, replace
 from math import cos, pi
 from typing import Any
 
-WATCHING = ("eval_every", "checkpoint_every", "checkpoint_minutes")  # settings that leave the results alone
+SAVING = ("checkpoint_every", "checkpoint_minutes")  # settings that leave the results alone …
+WATCHING = ("eval_every", *SAVING)  # … and, unless training stops early, which evaluations decide, this one
+_FROM_ZERO = ("warmup", "batch_seed", "early_stop", "eval_every", "checkpoint_every")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,11 +48,11 @@ class Recipe:
     curriculum: str = ""  # "package.module:function", see `ctlpp.training.batches`; "" for none
 
     def __post_init__(self) -> None:
-        whole = "must be a whole number, {} or more".format
-        for name, least in (("steps", 1), ("batch", 1), ("warmup", 0), ("batch_seed", 0), ("early_stop", 0)):
-            self._check(name, _is_whole(getattr(self, name), least), whole(least))
-        for name in ("eval_every", "checkpoint_every"):
-            self._check(name, _is_whole(getattr(self, name), 0), whole(0))
+        wholes = {"steps": 1, "batch": 1} | dict.fromkeys(_FROM_ZERO, 0)
+        for name, least in wholes.items():
+            value = getattr(self, name)
+            self._check(name, _is_whole(value, least), f"must be a whole number, {least} or more")
+            self._check(name, value < 2**63, "must be below 2 to the power of 63")
         self._check("lr", _is_number(self.lr) and 0 < self.lr <= 1, "must be above 0 and at most 1")
         self._check("eps", _is_number(self.eps) and 0 < self.eps <= 1, "must be above 0 and at most 1")
         self._check("weight_decay", _is_number(self.weight_decay) and 0 <= self.weight_decay <= 1, "must be 0 to 1")

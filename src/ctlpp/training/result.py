@@ -75,6 +75,8 @@ class Run:
         about = {key: self.config[key] for key in ("model", "variant", "protocol", "parameters")}
         spent = {"steps": self.step, "seconds": round(self.seconds, 3), "seconds_aside": round(self.aside, 3)}
         spent["device"] = self.config["engine"]["device_name"]
+        if "continued" in self.config:
+            spent["continued"] = self.config["continued"]
         return about | spent | {"versions": self.config["versions"], "seeds": list(seeds.values())}
 
 

@@ -18,11 +18,11 @@ from typing import Any
 import torch
 
 import ctlpp
-from ctlpp.models.own import Factory
+from ctlpp.models.own import Factory, load
 from ctlpp.training import checkpoint
-from ctlpp.training.batches import Batches, Curriculum, load_curriculum
+from ctlpp.training.batches import Batches, Curriculum
 from ctlpp.training.crowd import gather
-from ctlpp.training.folder import claim, locked, read_config
+from ctlpp.training.folder import claim, locked, move, read_config, where
 from ctlpp.training.inputs import Data, find_device, find_model, read_data
 from ctlpp.training.loop import Training, fit
 from ctlpp.training.observers import Notes, tell
@@ -61,7 +61,7 @@ def train(
     known = read_data(data, splits)
     recipe = recipe or recipe_for(name, preset, known.variant)
     place = find_device(device)
-    curriculum = curriculum or (load_curriculum(recipe.curriculum) if recipe.curriculum else None)
+    curriculum = curriculum or (load(recipe.curriculum, "curriculum", "function") if recipe.curriculum else None)
     batches = Batches(known.splits["train"], recipe, list(seeds), place, curriculum)
     if curriculum is not None:
         batches.at(0)  # one that fails does so before anything is written
@@ -78,7 +78,17 @@ def train(
         training.config, training.folder = claim(Path(out), config, resume), Path(out)
         if resume:
             training.restore()
+            _note_move(training, where(config))
         return fit(training)
+
+
+def _note_move(training: Training, here: str) -> None:
+    """Tell, and note in the folder, that a run goes on elsewhere than it was."""
+    assert training.folder is not None
+    if not training.over:
+        training.config, line = move(training.folder, training.config, here, training.step)
+        if line:
+            tell(training.observers, "on_note", line)
 
 
 def load_run(folder: Path | str, factory: Factory | None = None, device: str = "cpu") -> Run:

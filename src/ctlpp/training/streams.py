@@ -83,7 +83,7 @@ class Streams(TorchFunctionMode):
 
     def keep(self, shape: torch.Size, p: float) -> tuple[Tensor, float]:
         """Which elements a dropout of rate `p` keeps, and the factor that makes up for those it drops."""
-        size, drop = prod(shape), round(p * 65536)  # 16 random bits an element
+        size, drop = prod(shape), min(65535, round(p * 65536))  # 16 random bits an element
         words = self.words(-(-size // _LANES))
         lanes = _Lanes.apply(words)[:size].view(shape)  # type: ignore[no-untyped-call]
         return lanes >= drop - 32768, 65536 / (65536 - drop)

@@ -6,12 +6,13 @@ from statistics import fmean
 from typing import Any
 
 from ctlpp.training.evaluate import Score
+from ctlpp.training.metrics import TRAINING
 from ctlpp.training.observers import StepStats
 
 
 def curves(scores: Sequence[Score]) -> dict[str, float]:
-    """One number a curve: each seed's and the mean accuracy and loss on every split."""
-    whole = [score for score in scores if score.length == 0]
+    """One number a curve: each seed's accuracy, and the mean accuracy and loss, on every split that is evaluated."""
+    whole = [score for score in scores if score.length == 0 and score.split != TRAINING]
     values = {f"{score.split}/accuracy/seed {score.seed}": score.accuracy for score in whole}
     for split in dict.fromkeys(score.split for score in whole):
         of_split = [score for score in whole if score.split == split]
