@@ -14,8 +14,8 @@ ORDER = [
     "models",
     "kernels",
     "training",
-    "analysis",
     "statistics",
+    "analysis",
     "figures",
     "report",
 ]

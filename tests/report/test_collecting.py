@@ -8,7 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 from tests.report.conftest import make_run
 
+from ctlpp.analysis import run as analysis
+from ctlpp.report import collecting, inside
 from ctlpp.report.collecting import Record, collect
+from ctlpp.training import checkpoint
 
 
 def only(folder: Path) -> Record:
@@ -18,6 +21,10 @@ def only(folder: Path) -> Record:
 
 def edit(path: Path, **changes: Any) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def test_the_page_reads_the_formats_that_are_written() -> None:
+    assert (collecting.FORMAT, inside.FORMAT) == (checkpoint.FORMAT, analysis.FORMAT)
 
 
 def test_runs_are_found_at_any_depth_and_once(tmp_path: Path) -> None:

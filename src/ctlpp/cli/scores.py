@@ -9,9 +9,8 @@ from statistics import fmean, stdev
 from rich.table import Table
 
 from ctlpp.cli.tables import table
+from ctlpp.statistics.published import SOLVED
 from ctlpp.training.evaluate import Score
-
-SOLVED = 0.95  # the paper counts seeds above this accuracy
 
 
 def spread(values: Sequence[float]) -> str:
@@ -20,7 +19,7 @@ def spread(values: Sequence[float]) -> str:
 
 
 def solved(values: Sequence[float]) -> str:
-    """How many seeds are above 0.95."""
+    """How many seeds are above `SOLVED`."""
     return f"{sum(value > SOLVED for value in values)} of {len(values)}"
 
 
@@ -34,7 +33,7 @@ def by_split(scores: Sequence[Score]) -> dict[str, dict[int, list[float]]]:
 
 
 def overview(scores: Sequence[Score], title: str = "") -> Table:
-    """Accuracy on every split: mean, spread, worst and best seed, seeds above 0.95."""
+    """Accuracy on every split: mean, spread, worst and best seed, seeds above `SOLVED`."""
     rows = table(title, "split", "accuracy", "worst", "best", f"seeds above {SOLVED}")
     for split, lengths in by_split(scores).items():
         values = lengths[0]
@@ -43,7 +42,7 @@ def overview(scores: Sequence[Score], title: str = "") -> Table:
 
 
 def by_length(scores: Sequence[Score], title: str = "") -> Table:
-    """Accuracy on every split and length, and how many seeds are above 0.95 on the whole split."""
+    """Accuracy on every split and length, and how many seeds are above `SOLVED` on the whole split."""
     found = by_split(scores)
     lengths = sorted({length for split in found.values() for length in split} - {0})
     rows = table(title, "split", "all lengths", *(f"L={n}" for n in lengths), f"seeds above {SOLVED}")

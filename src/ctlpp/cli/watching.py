@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ctlpp.cli.scores import by_split, overview, solved, spread
+from ctlpp.statistics.published import SOLVED
 from ctlpp.training.evaluate import Score
 from ctlpp.training.observers import StepStats
 
@@ -66,7 +67,7 @@ class Watch:
     def line(self, step: int, scores: Sequence[Score]) -> str:
         """An evaluation in one line."""
         parts = [
-            f"{split} {spread(lengths[0])} ({solved(lengths[0])} above 0.95)"
+            f"{split} {spread(lengths[0])} ({solved(lengths[0])} above {SOLVED})"
             for split, lengths in by_split(scores).items()
         ]
         if self.stats is not None:

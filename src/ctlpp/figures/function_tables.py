@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 
 from ctlpp.figures.seeds import Dots, draw_dots
 from ctlpp.figures.style import COLOURS, DARK, DOUBLE, new_figure
+from ctlpp.statistics.published import SOLVED
 
 
 def draw_tables(panels: Mapping[str, Sequence[tuple[int, Dots]]]) -> Figure:
@@ -21,7 +22,7 @@ def draw_tables(panels: Mapping[str, Sequence[tuple[int, Dots]]]) -> Figure:
         means = [dots.mean for _, dots in tables if dots.mean is not None]
         if means:
             axes.axhline(sum(means) / len(means), color=COLOURS[1], linewidth=0.8, zorder=1)
-        axes.axhline(0.95, color=DARK, linestyle=":", linewidth=0.6, zorder=1)
+        axes.axhline(SOLVED, color=DARK, linestyle=":", linewidth=0.6, zorder=1)
         axes.set_xticks(range(len(tables)), [str(number) for number, _ in tables])
         axes.set(xlim=(-0.6, len(tables) - 0.4), ylim=(-0.03, 1.04), xlabel="function table (data seed)")
         axes.set_title(title)

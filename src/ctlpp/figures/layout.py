@@ -16,7 +16,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, permutations, product
 
-IN, OUT = "IN", "OUT"
+from ctlpp.benchmark.graph import IN as IN
+from ctlpp.benchmark.graph import OUT as OUT
+
 KINDS = ("both", "train", "ood")  # in which graph an edge is: also its colour
 RADIUS = 24.0  # of a node
 ROW, COLUMN = 88.0, 116.0  # distance between the centres of neighbours

@@ -12,6 +12,7 @@ from ctlpp.figures.crowds import mean_over
 from ctlpp.figures.seeds import Dots, draw_dots, draw_published, key
 from ctlpp.figures.style import COLOURS, DARK, DOUBLE, new_figure
 from ctlpp.figures.table1 import TITLES
+from ctlpp.statistics.published import SEEDS, SOLVED
 
 KINDS = {"distinct": COLOURS[0], "repeated": COLOURS[1]}
 
@@ -25,7 +26,7 @@ class Pair:
     dots: dict[str, Dots]  # OOD accuracies by kind
     curves: dict[str, History]
     published: tuple[float, float] | None = None
-    published_seeds: int = 25
+    published_seeds: int = SEEDS
 
 
 def draw_repeats(pairs: Sequence[Pair]) -> Figure:
@@ -45,7 +46,7 @@ def draw_repeats(pairs: Sequence[Pair]) -> Figure:
                         below.plot(history.steps / 1000, curve, line, color=colour, linewidth=1.2)
         if pair.published:
             draw_published(above, -0.6, pair.published, pair.published_seeds)
-        above.axhline(0.95, color=DARK, linestyle=":", linewidth=0.6, zorder=1)
+        above.axhline(SOLVED, color=DARK, linestyle=":", linewidth=0.6, zorder=1)
         above.set_xticks(range(len(KINDS)), list(KINDS))
         above.set(xlim=(-0.9, 1.5), ylim=(-0.03, 1.04))
         below.set(ylim=(-0.03, 1.04), xlabel="training step (thousands)")

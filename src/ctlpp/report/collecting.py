@@ -10,7 +10,7 @@ from typing import Any
 
 from ctlpp.report.strangers import DamagedError, items, part, read_columns, read_object, real, text, whole
 
-FORMAT = 1  # of config.json
+FORMAT = 1  # of config.json; that of `training.checkpoint`, which takes a second to import
 MARKS = ("config.json", "result.json", "metrics.parquet")  # a folder with one of these may be a run
 INSIDE = ("analysis", "checkpoint")  # folders of a run
 

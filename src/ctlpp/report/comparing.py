@@ -23,6 +23,7 @@ from ctlpp.statistics.summary import (
 from ctlpp.training.recipe import WATCHING
 
 SPLITS = ("iid", "ood")
+KEPT = f"the first {paper.SEEDS} seeds with a final IID accuracy above {paper.CONVERGED}"  # by the paper's rule
 
 
 @dataclass(frozen=True)
@@ -44,11 +45,23 @@ def settings(records: Sequence[Record]) -> list[Setting]:
     for record in records:
         if record.state == "finished":
             by_key.setdefault(key_of(record), []).append(record)
-    found = []
-    for same in by_key.values():
-        seeds = {seed.number: seed for record in reversed(same) for seed in record.seeds}
-        found.append(Setting(tuple(same), tuple(seeds[number] for number in sorted(seeds))))
-    return sorted(found, key=_order)
+    return sorted((Setting(tuple(same), merge(same)) for same in by_key.values()), key=_order)
+
+
+def merge(records: Sequence[Record]) -> tuple[Seed, ...]:
+    """The seeds of runs of one setting, in order; one that several runs have is that of the first."""
+    seeds = {seed.number: seed for record in reversed(records) for seed in record.seeds}
+    return tuple(seeds[number] for number in sorted(seeds))
+
+
+def converged(seed: Seed) -> bool:
+    """Whether the paper's rule keeps a seed."""
+    return not seed.diverged and seed.accuracy.get("iid", 0) > paper.CONVERGED
+
+
+def by_rule(seeds: Sequence[Seed]) -> tuple[Seed, ...]:
+    """The seeds that the paper's rule keeps."""
+    return tuple(filter(converged, seeds))[: paper.SEEDS]
 
 
 def key_of(record: Record) -> str:
@@ -132,10 +145,7 @@ def results(records: Sequence[Record]) -> list[dict[str, Any]]:
         model, variant = text(setting.config.get("model")), text(setting.config.get("variant"))
         selections = [("", setting.seeds)]
         if not reasons and model == "transformer":
-            kept = [
-                seed for seed in setting.seeds if seed.accuracy.get("iid", 0) > paper.CONVERGED and not seed.diverged
-            ]
-            selections.append(("as published: the first 25 seeds with IID above 0.5", tuple(kept[: paper.SEEDS])))
+            selections.append((f"as published: {KEPT}", by_rule(setting.seeds)))
         for note, seeds in selections:
             entry: dict[str, Any] = {
                 "runs": [number[id(record)] for record in setting.records],
@@ -151,7 +161,7 @@ def results(records: Sequence[Record]) -> list[dict[str, Any]]:
 
 
 def _statistics(seeds: Sequence[Seed]) -> dict[str, Any]:
-    """Of each split: all seeds' values, their summary, and mean, spread and interval for every length."""
+    """Of each split: values, summary, and mean, spread and interval for every length; seeds that diverged left out."""
     trained = [seed for seed in seeds if not seed.diverged]
     rows: dict[tuple[str, int], list[float]] = {}
     for split in SPLITS:

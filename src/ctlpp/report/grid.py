@@ -13,6 +13,7 @@ from ctlpp.report.describing import shown
 from ctlpp.report.strangers import items, part, real, text, whole
 from ctlpp.statistics import published as paper
 from ctlpp.statistics.summary import summarise
+from ctlpp.wording import count as plural
 
 Cells = dict[tuple[int, int], Setting]  # by shared functions and shared symbols
 
@@ -42,11 +43,8 @@ def _rest(setting: Setting) -> dict[str, Any]:
 def _about(setting: Setting) -> str:
     config, task = setting.config, setting.records[0].task
     protocol, preset = (text(config.get(name)) or "unknown" for name in ("protocol", "preset"))
-    functions = len(part(task.get("functions"))) - (whole(task.get("shared_functions")) or 0)
-    return (
-        f"protocol {protocol}, preset {preset}, "
-        f"{functions} functions beside the shared ones, {len(items(task.get('symbols')))} symbols"
-    )
+    sizes = f"{len(part(task.get('functions')))} functions, {len(items(task.get('symbols')))} symbols"
+    return f"protocol {protocol}, preset {preset}, {sizes}"
 
 
 def _grid(cells: Cells, turn: int, every: Sequence[Cells]) -> dict[str, Any]:
@@ -56,6 +54,8 @@ def _grid(cells: Cells, turn: int, every: Sequence[Cells]) -> dict[str, Any]:
     others = [other for one in every if (other := _rest(next(iter(one.values()))))[""] == own[""]]
     telling = [name for name in own if any(other.get(name) != own[name] for other in others)]
     words = [_about(first), *(f"{name} {shown(own[name])}" for name in telling), *["other data"] * bool(turn)]
+    diverged = sum(seed.diverged for setting in cells.values() for seed in setting.seeds)
+    words += [f"without {plural(diverged, 'seed')} that diverged"] if diverged else []
     model, rows, columns = own[""][0], sorted({row for row, _ in cells}), sorted({column for _, column in cells})
     return {
         "model": model,

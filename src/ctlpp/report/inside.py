@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ctlpp.report.packing import MISSING, Package, quantise
 from ctlpp.report.strangers import DamagedError, items, part, read_columns, read_object, real, text, whole
 
-FORMAT = 1  # of analysis.json
+FORMAT = 1  # of analysis.json; that of `analysis.run`, which takes a second to import
 MAPS = ("none", "orthogonal", "affine")
 KINDS = ("other", "train", "ood")
 MOST = {"seeds": 1000, "functions": 200, "symbols": 200}  # no run of ours comes near

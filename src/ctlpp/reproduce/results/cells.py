@@ -8,16 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from ctlpp.report.collecting import Record, Seed, candidates, read_whole
-from ctlpp.report.comparing import key_of, mismatches
+from ctlpp.report.comparing import KEPT, by_rule, key_of, merge, mismatches
 from ctlpp.report.strangers import part, text, whole
 from ctlpp.statistics import published as paper
 
 RUNS = "runs"  # the folder of a results folder that holds them
 ALL, RULE = "all", "rule"  # the two ways to count: every seed, and the paper's rule
-SELECTIONS = {
-    ALL: "all seeds",
-    RULE: f"the first {paper.SEEDS} seeds with a final IID accuracy above {paper.CONVERGED}",
-}
+SELECTIONS = {ALL: "all seeds", RULE: KEPT}
 
 
 @dataclass(frozen=True)
@@ -84,16 +81,11 @@ class Cell:
 
     def select(self, selection: str) -> tuple[Seed, ...]:
         """The seeds that a way of counting counts."""
-        return self.seeds if selection == ALL else tuple(filter(converged, self.seeds))[: paper.SEEDS]
+        return self.seeds if selection == ALL else by_rule(self.seeds)
 
     def values(self, split: str, selection: str = ALL) -> list[float]:
         """Final accuracies; of a seed that diverged, those with which it was frozen."""
         return [seed.accuracy[split] for seed in self.select(selection) if split in seed.accuracy]
-
-
-def converged(seed: Seed) -> bool:
-    """Whether the paper's rule keeps a seed."""
-    return not seed.diverged and seed.accuracy.get("iid", 0) > paper.CONVERGED
 
 
 def read_cells(out: Path) -> dict[str, Cell]:
@@ -118,9 +110,8 @@ def make_cell(name: str, records: Sequence[Record]) -> Cell:
             others.append(Record(record.folder, record.name, "different", reason, record.config, record.seeds))
         else:
             same.append(record)
-    seeds = {seed.number: seed for record in reversed(same) for seed in record.seeds}
     reasons = mismatches(same[0].config) if same else ()
-    return Cell(name, tuple(same), tuple(others), tuple(seeds[n] for n in sorted(seeds)), tuple(reasons))
+    return Cell(name, tuple(same), tuple(others), merge(same), tuple(reasons))
 
 
 def _first_seed(record: Record) -> tuple[int, str]:

@@ -11,7 +11,7 @@ from ctlpp.analysis.history import History
 from ctlpp.figures.crowds import mean_over
 from ctlpp.report.strangers import DamagedError, read_columns
 from ctlpp.reproduce.results.cells import Cell
-from ctlpp.statistics.published import SOLVED
+from ctlpp.statistics.published import LEARNED
 
 LATE = 0.9  # of the steps: what comes after is the last tenth
 COLUMNS = ["step", "seed", "split", "length", "accuracy"]
@@ -19,7 +19,7 @@ COLUMNS = ["step", "seed", "split", "length", "accuracy"]
 
 @dataclass(frozen=True)
 class Learning:
-    """Of the seeds of a cell together; a seed has learned its data once it is above 0.95 IID to stay."""
+    """Of the seeds of a cell together; a seed has learned its data once it is above `LEARNED` IID to stay."""
 
     steps: int  # at the last evaluation
     learned: tuple[int, ...]  # for each seed that has: the step from which on it is, in ascending order
@@ -57,7 +57,7 @@ def learning_of(history: History | None) -> Learning | None:
     """What the curves say; None without any."""
     if history is None or not len(history.steps) or ("iid", 0) not in history.accuracy:
         return None
-    above = np.nan_to_num(history.accuracy["iid", 0]) > SOLVED  # (E, S)
+    above = np.nan_to_num(history.accuracy["iid", 0]) > LEARNED  # (E, S)
     lasting = np.logical_and.accumulate(above[::-1])[::-1]
     learned = [int(history.steps[column.argmax()]) for column in lasting.T if column.any()]
     means = np.asarray(mean_over(history.accuracy["ood", 0]))

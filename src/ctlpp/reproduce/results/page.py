@@ -63,7 +63,8 @@ def short(found: Found, places: Places) -> list[str]:
     points = [f"- {tally(found, kind)}" for kind in KINDS]
     caption = (
         "Every dot is a seed; squares are means with their 95 % bootstrap intervals; diamonds are the published means"
-        " with the intervals that their standard deviations allow. The dotted line is at 0.95."
+        " with the intervals that their standard deviations allow."
+        f" The dotted line is at {paper.SOLVED}."
     )
     figure = places.figure("table1", "Accuracies of all seeds", caption)
     return [nearest(found), "\n".join(points), main_table(found), figure]

@@ -65,11 +65,11 @@ def _learned(found: Found, cell: Cell, row: Row) -> Iterator[str]:
     elif one and one.learned:
         yield (
             f"{asked} Not every seed: {known}, published {published(iid.published)}."
-            f" Above {paper.SOLVED} IID at the end: {share(len(one.learned), one.seeds)} seeds, the first from step"
+            f" Above {paper.LEARNED} IID at the end: {share(len(one.learned), one.seeds)} seeds, the first from step"
             f" {one.learned[0]:,} of {one.steps:,} on."
         )
     else:
-        none = f" No seed is above {paper.SOLVED} IID at the end." if one else ""
+        none = f" No seed is above {paper.LEARNED} IID at the end." if one else ""
         yield f"{asked} No: {known}, published {published(iid.published)}.{none}"
 
 

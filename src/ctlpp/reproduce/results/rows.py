@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 
 from ctlpp.report.collecting import Seed
-from ctlpp.report.comparing import SPLITS
-from ctlpp.reproduce.results.cells import ALL, RULE, Cell, converged
+from ctlpp.report.comparing import SPLITS, converged
+from ctlpp.reproduce.results.cells import ALL, RULE, Cell
 from ctlpp.reproduce.results.verdicts import Verdict, beside, is_inside, judge
 from ctlpp.statistics.summary import Summary, mean_intervals, summarise
 
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One cell, counted in one way, on one split."""
+    """One cell, counted in one way, on one split; all seeds are also those that diverged, as they were frozen."""
 
     cell: Cell
     selection: str  # all seeds, or the paper's rule
@@ -69,7 +69,7 @@ def _rows(cell: Cell, selection: str) -> list[Row]:
     every = zip(columns.items(), intervals, strict=True)
     found = {key: summarise(values, 0, interval) for (key, values), interval in every}
     rows = {split: _row(cell, selection, split, found) for split in SPLITS}
-    iid, ood = (rows[split].verdict for split in ("iid", "ood"))
+    iid, ood = (rows[split].verdict for split in SPLITS)
     if iid and ood:
         rows["ood"] = replace(rows["ood"], verdict=beside(ood, iid))
     return list(rows.values())

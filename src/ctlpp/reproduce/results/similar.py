@@ -13,8 +13,9 @@ from ctlpp.analysis.clusters import Clustering
 from ctlpp.analysis.inputs import Inputs
 from ctlpp.figures.similarity import Matrices
 from ctlpp.report.collecting import Record, Seed
+from ctlpp.report.comparing import converged
 from ctlpp.report.strangers import DamagedError, items, part, read_columns, read_object, real, text
-from ctlpp.reproduce.results.cells import Cell, converged
+from ctlpp.reproduce.results.cells import Cell
 from ctlpp.reproduce.results.found import Found
 from ctlpp.reproduce.results.wording import number, title
 from ctlpp.statistics.published import SOLVED

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ctlpp.report.comparing import SPLITS
 from ctlpp.report.strangers import part, text
 from ctlpp.reproduce.results.cells import ALL, RULE, SELECTIONS, Cell
 from ctlpp.reproduce.results.found import Found, repeats, tables
@@ -81,7 +82,7 @@ def numbers(row: Row) -> list[str]:
 
 def lengths_table(found: Found, cells: Sequence[Cell]) -> str:
     """Mean accuracy by number of functions."""
-    rows = [found.row(cell, split) for cell in cells for split in ("iid", "ood")]
+    rows = [found.row(cell, split) for cell in cells for split in SPLITS]
     lengths = sorted({length for row in rows for length in row.lengths})
     body = [
         [
@@ -124,8 +125,8 @@ def excluded_table(found: Found) -> str:
         both = [f"{mean_of(row.summary)} ({count(row.summary.seeds, 'seed')})" for row in (every, kept)]
         verdicts = [verdict(row.verdict, row.summary.seeds) for row in (every, kept)]
         body.append([name_of(cell), *why, *(word for pair in zip(both, verdicts, strict=True) for word in pair)])
-    head = ["", "diverged", f"IID ≤ {paper.CONVERGED}", "beyond 25", "OOD, all", "verdict", "OOD, rule", "verdict"]
-    return table(head, body) if body else ""
+    head = ["", "diverged", f"IID ≤ {paper.CONVERGED}", f"beyond {paper.SEEDS}"]
+    return table([*head, "OOD, all", "verdict", "OOD, rule", "verdict"], body) if body else ""
 
 
 def grid_table(found: Found, model: str, protocol: str = "released") -> str:
@@ -152,7 +153,7 @@ def repeats_table(found: Found) -> str:
     """Repeated sequences against distinct ones."""
     body = []
     for _, one, other in repeats(found):
-        for split in ("iid", "ood"):
+        for split in SPLITS:
             plain, again = (found.row(cell, split) for cell in (one, other))
             moved = difference(again.summary, (plain.summary.mean or 0, plain.summary.std or 0), plain.summary.seeds, 0)
             change = [signed(moved[0]), between(moved[1], sign=True)] if moved else [NONE, NONE]
@@ -213,8 +214,8 @@ def learning_table(cells: Sequence[Cell]) -> str:
             steps = [f"{one.learned[0]:,}" if one.learned else NONE, NONE if one.half is None else f"{one.half:,}"]
             ends = [share(len(one.learned), one.seeds), str(one.late), signed(one.moved, 3)]
             body.append([name_of(cell), *steps, *ends])
-    head = ["above 0.95 IID to stay", "first seed from step", "half of all from", "all in all", "in the last tenth"]
-    return table([*head, "mean OOD over the last tenth"], body) if body else ""
+    head = [f"above {paper.LEARNED} IID to stay", "first seed from step", "half of all from", "all in all"]
+    return table([*head, "in the last tenth", "mean OOD over the last tenth"], body) if body else ""
 
 
 def legend() -> str:

@@ -30,7 +30,6 @@ from ctlpp.statistics.published import ROUNDING, SEEDS
 from ctlpp.statistics.summary import FEWEST, LEVEL, Interval, Summary, cautious, difference
 
 REPRODUCED, HIGHER, LOWER, UNDECIDED = "reproduced", "higher", "lower", "undecided"
-WORDS = (REPRODUCED, HIGHER, LOWER, UNDECIDED)
 NEGLIGIBLE = 0.02  # of accuracy
 USUAL = 0.8  # level of the interval in which 0 lies if a number is reproduced
 
