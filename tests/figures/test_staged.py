@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 from matplotlib.figure import Figure
 
+from ctlpp.benchmark.settings import Settings, make_task_from
 from ctlpp.figures.staged import Cell, draw_staged, read_cell
 from ctlpp.figures.style import style
 from ctlpp.models.zoo import MODELS
+from ctlpp.storage.task_file import to_json
 
 FIRST = ("ndr", "transformer", "lstm")
 ZOO = (*FIRST, *(name for name in MODELS if name not in FIRST))
@@ -35,7 +37,7 @@ def write_run(
 ) -> Path:
     """A finished run on S, whose seed n has the accuracy n / 10."""
     own: dict[str, Any] = {"functions": {"a": [0], "b": [0]}, "symbols": ["0"], "seed": 0, "recipe": {"train": 100}}
-    own |= {"shared_functions": 8, "shared_symbols": 4} | (task or {})
+    own |= {"order": "right-to-left", "shared_functions": 8, "shared_symbols": 4} | (task or {})
     config = {"model": model, "preset": "quick", "protocol": "paper", "options": {"width": 8}, "task": own}
     config["recipe"] = {"steps": 10, "eval_every": 5} | (recipe or {})
     found = [{"seed": n, "accuracy": {"ood": n / 10}, "diverged": n in diverged} for n in seeds]
@@ -54,10 +56,10 @@ def draw_runs(*folders: Path) -> Figure:
 
 def test_the_staged_grid_shows_mean_and_std_of_all_seeds_of_a_cell_and_the_published_claims() -> None:
     cells = [
-        Cell("ndr", 4, 2, (0.2, 0.4)),
-        Cell("ndr", 4, 2, (0.6,)),
-        Cell("ndr", 16, 6, (1.0, 1.0)),
-        Cell("own:x", 4, 2, (0.1,)),
+        Cell("ndr", 4, 2, {0: 0.2, 1: 0.4}),
+        Cell("ndr", 4, 2, {2: 0.6}),
+        Cell("ndr", 16, 6, {0: 1.0, 1: 1.0}),
+        Cell("own:x", 4, 2, {0: 0.1}),
     ]
     with style():
         shown = texts(draw_staged(cells))
@@ -65,6 +67,7 @@ def test_the_staged_grid_shows_mean_and_std_of_all_seeds_of_a_cell_and_the_publi
     assert "1.00\n± 0.00" in shown
     assert "Published: 1.00 only" in shown.replace("\n", " ")
     assert "own:x" in shown
+    assert "iverged" not in shown
 
 
 def test_the_grid_reads_finished_runs_on_s_and_nothing_else(tmp_path: Path) -> None:
@@ -72,7 +75,7 @@ def test_the_grid_reads_finished_runs_on_s_and_nothing_else(tmp_path: Path) -> N
     cell = read_cell(finished)
     assert cell is not None
     assert (cell.model, cell.shared_functions, cell.shared_symbols) == ("ndr", 8, 4)
-    assert (cell.accuracies, cell.seeds) == ((0.3,), (3,))
+    assert (cell.accuracies, cell.diverged) == ({3: 0.3, 5: 0.5}, {5})
     (finished / "result.json").unlink()
     assert read_cell(finished) is None
     assert read_cell(write_run(tmp_path / "two", task={"shared_functions": None})) is None
@@ -90,6 +93,25 @@ def test_a_seed_of_two_runs_of_one_setting_counts_once(tmp_path: Path) -> None:
     assert "0.30\n± 0.20" in shown  # of 0.1, 0.3 and 0.5
 
 
+def test_the_grid_says_how_many_seeds_diverged_each_once(tmp_path: Path) -> None:
+    one = write_run(tmp_path / "one", seeds=(1, 3), diverged=(3,))
+    other = write_run(tmp_path / "other", seeds=(3, 5), diverged=(3,))
+    shown = texts(draw_runs(one, other))
+    assert "0.30\n± 0.20" in shown
+    assert "Diverged, and counted with the accuracy at which it was frozen: 1 of 3 seeds" in shown
+
+
+def test_runs_of_other_shared_functions_and_symbols_make_one_grid(tmp_path: Path) -> None:
+    places = [(4, 2), (4, 6), (16, 2), (16, 6)]
+    for many, few in places:
+        task = make_task_from(
+            Settings(variant="S", symbols=8, functions=32, shared_functions=many, shared_symbols=few, train=100)
+        )
+        write_run(tmp_path / f"{many}-{few}", task=json.loads(to_json(task, {"train": 100}, {})))
+    figure = draw_runs(*(tmp_path / f"{many}-{few}" for many, few in places))
+    assert [text.get_text() for text in figure.axes[0].texts] == ["0.05\n± 0.07"] * 4
+
+
 @pytest.mark.parametrize(
     ("changed", "difference"),
     [
@@ -99,6 +121,7 @@ def test_a_seed_of_two_runs_of_one_setting_counts_once(tmp_path: Path) -> None:
         ({"recipe": {"steps": 20}}, "steps of ndr 10 and 20"),
         ({"task": {"symbols": ["0", "1"]}}, "symbols 1 and 2"),
         ({"task": {"seed": 4}}, "data seed 0 and 4"),
+        ({"task": {"order": "left-to-right"}}, "order right-to-left and left-to-right"),
         ({"task": {"recipe": {"train": 200}}}, "train 100 and 200"),
         ({"task": {"recipe": {"distinct_sequences": 9}}}, "distinct_sequences all and 9"),
     ],
@@ -119,7 +142,8 @@ def test_models_may_differ_in_what_is_their_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize("symbols", [range(2, 7), range(1, 9), range(3, 4)])
 @pytest.mark.parametrize("models", [1, 3, 4, 5, 7])
 def test_whatever_the_models_all_texts_are_inside_and_apart(models: int, symbols: range) -> None:
-    cells = [Cell(name, many, few, (0.1, 0.9)) for name in ZOO[:models] for many in (4, 8, 12, 16) for few in symbols]
+    own, grid = {0: 0.1, 1: 0.9}, [(many, few) for many in (4, 8, 12, 16) for few in symbols]
+    cells = [Cell(name, *place, own, diverged={1}) for name in ZOO[:models] for place in grid]
     with style():
         figure = draw_staged(cells)
         box = figure.get_tightbbox()

@@ -27,10 +27,15 @@ Interval = tuple[float, float]
 
 @dataclass(frozen=True)
 class Summary:
-    """Accuracies of the seeds of one setting. Diverged seeds count as not solved and are otherwise left out."""
+    """Accuracies of the seeds of one setting.
+
+    Whether a seed that diverged is one of them is for the caller to say. `ctlpp report` leaves it out: it is one of
+    `diverged` and counts as not solved. `ctlpp reproduce` counts it with the accuracy at which it was frozen, so there
+    `diverged` is 0.
+    """
 
     seeds: int  # with a number
-    diverged: int
+    diverged: int  # left out of everything but `solved_share`
     mean: float | None
     std: float | None  # of a sample; None for one seed
     median: float | None

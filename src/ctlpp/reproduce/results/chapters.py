@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from ctlpp.report.comparing import SPLITS
 from ctlpp.report.strangers import part, text
 from ctlpp.reproduce.plan import QUICK
 from ctlpp.reproduce.results.checked import checks_table, settings_table
@@ -120,7 +121,11 @@ def staged(found: Found, places: Places) -> list[str]:
     ]
     if not grids:
         return [about, NOT_YET]
-    figure = places.figure("staged", "The grid of S", "OOD accuracy on S by shared functions and shared symbols.")
+    caption = (
+        "OOD accuracy on S by shared functions and shared symbols, mean ± std of all seeds; one that diverged counts"
+        " with the accuracy at which it was frozen."
+    )
+    figure = places.figure("staged", "The grid of S", caption)
     return [about, claims_table(found), figure, *grids]
 
 
@@ -138,7 +143,7 @@ def inside(seen: Sequence[Example], places: Places) -> list[str]:
     for one in seen:
         own = dict(one.measures.values())
         numbers = [number(own[label]) if label in own else NONE for label in measures]
-        ends = [number(one.seed.accuracy.get(split)) for split in ("iid", "ood")]
+        ends = [number(one.seed.accuracy.get(split)) for split in SPLITS]
         link = f"[all symbols]({places.of(f'figures/similarity-{one.name}.png')})"
         rows.append([f"{name_of(one.cell)}, seed {one.seed.number}", *ends, *numbers, link])
     notes = [f"No seed on {one.cell.variant} is above {paper.SOLVED}: shown is the best." for one in seen if one.fails]

@@ -107,7 +107,9 @@ def _entry(found: Found, cell: Cell, kind: str) -> Entry:
 
 def _staged(cell: Cell) -> Staged:
     assert cell.grid is not None
-    return Staged(cell.model, *cell.grid, tuple(cell.values("ood")))
+    accuracies = {seed.number: seed.accuracy["ood"] for seed in cell.seeds if "ood" in seed.accuracy}
+    diverged = frozenset(seed.number for seed in cell.seeds if seed.diverged and seed.number in accuracies)
+    return Staged(cell.model, *cell.grid, accuracies, diverged)
 
 
 def _pair(found: Found, one: Cell, other: Cell) -> Pair:
