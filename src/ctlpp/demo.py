@@ -27,7 +27,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from ctlpp.statistics.published import PUBLISHED
+from ctlpp.statistics.published import PUBLISHED, SOLVED
 from ctlpp.wording import count
 
 DATA: dict[str, Any] = {
@@ -193,7 +193,7 @@ def summary(runs: Sequence[Standing]) -> Table:
     from ctlpp.cli.scores import solved, spread
     from ctlpp.cli.tables import table
 
-    columns = ("IID", "OOD", "seeds above 0.95 OOD", "paper, full size: IID", "OOD")
+    columns = ("IID", "OOD", f"seeds above {SOLVED} OOD", "paper, full size: IID", "OOD")
     rows = table("Accuracy, mean ± standard deviation over seeds", "variant", "model", *columns, left=2)
     for run in sorted(runs, key=lambda run: (run.variant, THREE.index(run.model)), reverse=True):
         iid, ood = (run.accuracy[split] for split in ("iid", "ood"))

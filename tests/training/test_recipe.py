@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ctlpp.models.zoo import MODELS
-from ctlpp.training.recipe import RECIPES, Recipe, recipe_for
+from ctlpp.training.recipe import RECIPES, Recipe, recipe_for, watching
 
 
 @pytest.mark.parametrize(
@@ -69,3 +69,8 @@ def test_the_rate_rises_linearly_then_stays_or_falls() -> None:
     falling = replace(recipe, schedule="cosine")
     assert [falling.rate(step) for step in (0, 9, 10, 60, 110)] == pytest.approx([0.01, 0.1, 0.1, 0.05, 0])
     assert replace(recipe, warmup=0).rate(0) == 0.1
+
+
+def test_evaluations_only_watch_unless_they_may_stop_the_training() -> None:
+    assert "eval_every" in watching({"early_stop": 0})
+    assert "eval_every" not in watching({"early_stop": 3})

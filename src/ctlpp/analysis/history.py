@@ -17,8 +17,6 @@ import pyarrow as pa
 from ctlpp.analysis.inputs import Array
 from ctlpp.statistics.published import SOLVED
 
-SUCCESS = SOLVED  # a seed with more accuracy than this has solved the task
-
 
 @dataclass(frozen=True, eq=False)
 class History:
@@ -58,7 +56,7 @@ class History:
         """The share of seeds above 95 % over time, (E,)"""
         curve = self.accuracy[split, 0]
         known = np.isfinite(curve).sum(axis=1)
-        return np.asarray((np.nan_to_num(curve) > SUCCESS).sum(axis=1) / np.maximum(known, 1))
+        return np.asarray((np.nan_to_num(curve) > SOLVED).sum(axis=1) / np.maximum(known, 1))
 
     def final(self, split: str, length: int = 0) -> Array:
         """The last accuracy of every seed, (S,); nan where there is none."""

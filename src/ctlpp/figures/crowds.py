@@ -9,11 +9,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.gridspec import GridSpec
 
-from ctlpp.analysis.history import SUCCESS, History
+from ctlpp.analysis.history import History
 from ctlpp.figures.curves import colour_of, name_of
 from ctlpp.figures.seeds import swarm
 from ctlpp.figures.style import DARK, DOUBLE, new_figure
 from ctlpp.figures.table1 import TITLES
+from ctlpp.statistics.published import SOLVED
 
 Panels = Mapping[tuple[str, str], History]  # (model, variant) -> its seeds' curves
 SPLITS = ("iid", "ood")
@@ -79,7 +80,7 @@ def _curves(axes: Axes, history: History) -> None:
             axes.plot(thousands, curve, color=colour_of(split), linewidth=0.4, alpha=0.35)
             axes.plot(thousands, mean_over(curve), color="white", linewidth=2.6)
             axes.plot(thousands, mean_over(curve), color=colour_of(split), linewidth=1.6)
-    axes.axhline(SUCCESS, color=DARK, linestyle=":", linewidth=0.6)
+    axes.axhline(SOLVED, color=DARK, linestyle=":", linewidth=0.6)
     axes.set_xlim(0, thousands[-1])
 
 

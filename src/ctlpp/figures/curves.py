@@ -8,9 +8,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ctlpp.analysis.history import SUCCESS, History
+from ctlpp.analysis.history import History
 from ctlpp.analysis.inputs import Array
 from ctlpp.figures.style import COLOURS, DARK, DOUBLE, GREY, SINGLE, new_figure
+from ctlpp.statistics.published import SOLVED
 from ctlpp.wording import count
 
 SPLIT_COLOURS = {"iid": COLOURS[0], "ood": COLOURS[1]}
@@ -40,7 +41,7 @@ def draw_curves(history: History, diverged: Mapping[int, int]) -> Figure:
             mean = np.nanmean(curve[:, fine], axis=1)
             named = "mean of the seeds" if fine.all() else "mean of the others"
             axes.plot(history.steps, mean, color=DARK, linewidth=1.5, marker=dot, label=named)
-        axes.axhline(SUCCESS, color=DARK, linestyle=":", linewidth=0.6)
+        axes.axhline(SOLVED, color=DARK, linestyle=":", linewidth=0.6)
         axes.set(ylim=(-0.03, 1.03))
         axes.set_title(f"{name_of(split)} accuracy of {count(curve.shape[1])}")
         axes.tick_params(labelbottom=False)
@@ -52,7 +53,7 @@ def draw_curves(history: History, diverged: Mapping[int, int]) -> Figure:
         below.plot(history.steps, rate, color=colour, drawstyle="steps-post", linewidth=1.2, marker=dot)
         below.set(ylim=(-0.03, 1.03), xlabel="training step")
         if i == 0:
-            below.set_ylabel(f"seeds above {SUCCESS:.0%}")
+            below.set_ylabel(f"seeds above {SOLVED:.0%}")
     return figure
 
 

@@ -22,7 +22,7 @@ from matplotlib.figure import Figure
 
 from ctlpp.figures.style import DOUBLE, colour_bar, heat, label, new_figure, write_numbers
 from ctlpp.statistics.published import STAGED, TITLES
-from ctlpp.training.recipe import WATCHING
+from ctlpp.training.recipe import watching
 from ctlpp.wording import count
 
 ABOVE, LINE, BELOW = 0.6, 0.33, 1.1  # cm: a panel's title, a line of its claim or of the note on all, its axis
@@ -64,7 +64,8 @@ def _setting(config: dict[str, Any]) -> dict[str, Any]:
     task = config["task"]
     sizes = {"functions": len(task["functions"]), "symbols": len(task["symbols"])}
     data = {"data seed": task["seed"], "order": task["order"], "distinct_sequences": "all", **task.get("recipe", {})}
-    own = {k: v for k, v in (config["options"] | config["recipe"]).items() if k not in WATCHING}
+    free = watching(config["recipe"])
+    own = {k: v for k, v in (config["options"] | config["recipe"]).items() if k not in free}
     return {
         "preset": config["preset"],
         "protocol": config["protocol"],

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ctlpp.analysis.history import SUCCESS
 from ctlpp.figures.seeds import BANDS, Dots, draw_dots, draw_published, key
 from ctlpp.figures.style import COLOURS, DARK, DOUBLE, new_figure
+from ctlpp.statistics.published import SOLVED
 
 TITLES = {"lstm": "Bi-LSTM", "transformer": "Transformer", "ndr": "NDR"}
 LABELS = {
@@ -75,6 +75,6 @@ def _panel(axes: Axes, entries: Sequence[Entry], split: str, models: Sequence[st
                     axes, middle, own[kind].dots[split], LABELS[kind][1], wide * 0.46, 3.2 if len(models) < 3 else 2.6
                 )
     if split == "ood":
-        axes.axhline(SUCCESS, color=DARK, linestyle=":", linewidth=0.6, zorder=1)
+        axes.axhline(SOLVED, color=DARK, linestyle=":", linewidth=0.6, zorder=1)
     axes.set(xlim=(-0.5, len(models) - 0.5), ylim=(-0.03, 1.04 if split == "ood" else 1.12))
     axes.tick_params(axis="x", length=0)

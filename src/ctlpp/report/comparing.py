@@ -20,7 +20,7 @@ from ctlpp.statistics.summary import (
     summarise,
     wilson,
 )
-from ctlpp.training.recipe import WATCHING
+from ctlpp.training.recipe import watching
 
 SPLITS = ("iid", "ood")
 KEPT = f"the first {paper.SEEDS} seeds with a final IID accuracy above {paper.CONVERGED}"  # by the paper's rule
@@ -74,7 +74,9 @@ def key_of(record: Record) -> str:
 
 def recipe_of(config: dict[str, Any]) -> dict[str, Any]:
     """The settings of training that decide a result."""
-    return {name: value for name, value in part(config.get("recipe")).items() if name not in WATCHING}
+    recipe = part(config.get("recipe"))
+    free = watching(recipe)
+    return {name: value for name, value in recipe.items() if name not in free}
 
 
 def _order(setting: Setting) -> tuple[Any, ...]:
@@ -123,8 +125,8 @@ def _other_settings(config: dict[str, Any], model: str, variant: str) -> list[st
     if preset not in ("released", "paper"):
         return [f"preset {preset or 'unknown'}"]
     theirs = asdict(recipe_for(model, preset, variant))
-    free = (*WATCHING, "precision", "batch_seed")
     own = part(config.get("recipe"))
+    free = (*watching(own), "precision", "batch_seed")
     changed = [name for name, value in theirs.items() if name not in free and _plain(own.get(name)) != _plain(value)]
     changed += [
         name for name, value in MODELS[model].sizes[preset].items() if part(config.get("options")).get(name) != value

@@ -12,12 +12,12 @@ Example:
     ValueError: lr 0: must be above 0 and at most 1
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from math import cos, pi
 from typing import Any
 
-SAVING = ("checkpoint_every", "checkpoint_minutes")  # settings that leave the results alone …
-WATCHING = ("eval_every", *SAVING)  # … and, unless training stops early, which evaluations decide, this one
+SAVING = ("checkpoint_every", "checkpoint_minutes")  # settings that leave the results alone
 _FROM_ZERO = ("warmup", "batch_seed", "early_stop", "eval_every", "checkpoint_every")
 
 
@@ -134,6 +134,14 @@ RECIPES: dict[str, dict[str, Recipe]] = {
         "rnn": _quick_recurrent,
     },
 }
+
+
+def watching(recipe: Mapping[str, Any]) -> tuple[str, ...]:
+    """The settings of a recipe that only watch: its results are the same without them.
+
+    Evaluations are among them, unless they decide when training stops.
+    """
+    return SAVING if recipe.get("early_stop") else ("eval_every", *SAVING)
 
 
 def recipe_for(model: str, preset: str = "released", variant: str = "", **changes: Any) -> Recipe:
