@@ -202,7 +202,7 @@ def test_a_path_that_the_system_refuses_is_named(refused: Refused, arguments: st
 
 
 def test_check_refuses_what_is_no_dataset_folder(refused: Refused) -> None:
-    assert refused("check", "nowhere") == "nowhere is no dataset folder: it has no readable task.json"
+    assert refused("check", "nowhere") == "nowhere does not exist; name a dataset folder, as `ctlpp generate` writes it"
 
 
 def test_check_wants_the_folder_and_not_a_file_in_it(command: Command, refused: Refused) -> None:
@@ -249,7 +249,7 @@ def test_show_takes_variants_and_dataset_folders(command: Command, refused: Refu
     line = "unknown variant 'Q': choose from CTL, A, R, S, or a TOML file with a graph, or a dataset folder"
     assert refused("show", "Q") == line
     Path("letters").mkdir()
-    assert refused("show", "letters") == "letters is no dataset folder: it has no readable task.json"
+    assert refused("show", "letters").startswith("letters is no dataset folder: it has no readable task.json; name")
     assert command("generate", "A", *SMALL, "--out", "data").code == 0
     line = "--seed: data is a dataset folder and says that itself; leave the option out"
     assert refused("show", "data", "--seed", "3") == line

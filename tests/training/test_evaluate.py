@@ -2,6 +2,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor, nn
 
 from ctlpp.training.crowd import gather
 from ctlpp.training.evaluate import Tally, evaluate
@@ -58,3 +59,17 @@ def test_a_writer_whose_library_is_missing_says_how_to_get_it(
     )
     with pytest.raises(ValueError, match=r"is not installed: pip install 'ctlpp\[track\]'$"):
         writer(tmp_path)
+
+
+def test_what_is_no_number_is_no_right_answer() -> None:
+    class Lost(nn.Module):
+        def __init__(self, vocab_size: int, n_classes: int) -> None:
+            super().__init__()
+            self.bias = nn.Parameter(torch.full((n_classes,), float("nan")))
+
+        def forward(self, tokens: Tensor) -> Tensor:
+            return self.bias.expand(len(tokens), -1)
+
+    crowd = gather(Lost, 9, 4, [0, 1])
+    split = {1: (torch.zeros(8, 3, dtype=torch.int64), torch.zeros(8, dtype=torch.int64))}
+    assert {score.accuracy for score in evaluate(crowd, {"iid": split})} == {0.0}

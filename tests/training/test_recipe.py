@@ -74,3 +74,8 @@ def test_the_rate_rises_linearly_then_stays_or_falls() -> None:
 def test_evaluations_only_watch_unless_they_may_stop_the_training() -> None:
     assert "eval_every" in watching({"early_stop": 0})
     assert "eval_every" not in watching({"early_stop": 3})
+
+
+def test_a_name_that_no_model_has_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"^unknown model 'LSTM': choose from ndr, .*, or package\.module:factory$"):
+        recipe_for("LSTM")

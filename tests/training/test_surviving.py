@@ -86,12 +86,13 @@ def test_killed_at_random_moments_a_run_ends_as_if_nothing_had_happened(
     assert results[0] == results[1]
 
 
-def test_ctrl_c_waits_for_the_step_and_saves(script: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_or_an_end_by_the_system_waits_for_the_step_and_saves(script: Path, tmp_path: Path, number: int) -> None:
     process = start(script, tmp_path / "run")
     assert process.stdout is not None
     process.stdout.readline()
     time.sleep(0.1)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     _, errors = process.communicate()
     assert process.returncode != 0
     last = errors.strip().splitlines()[-1]

@@ -35,7 +35,8 @@ def read_task(folder: Path) -> tuple[Task, dict[str, Any], dict[str, dict[str, A
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"{folder} is no dataset folder: it has no readable task.json") from error
+        what = "is no dataset folder: it has no readable task.json" if folder.exists() else "does not exist"
+        raise ValueError(f"{folder} {what}; name a dataset folder, as `ctlpp generate` writes it") from error
     try:
         return from_json(text)
     except ValueError as error:

@@ -43,7 +43,10 @@ class Batches:
     ) -> None:
         total = sum(len(targets) for _, targets in split.values())
         if recipe.batch > total:
-            raise ValueError(f"batch {recipe.batch} is larger than the data: there are {total} training examples")
+            raise ValueError(
+                f"batch {recipe.batch} is larger than the data: there are {total} training examples;"
+                f" use at most {total}, or the preset quick"
+            )
         self.split = {length: split[length] for length in sorted(split) if len(split[length][1])}
         self.on_device = {
             length: (tokens.to(device), targets.to(device)) for length, (tokens, targets) in self.split.items()

@@ -44,7 +44,8 @@ class _Count(nn.Module):
 
     def forward(self, tokens: Tensor, targets: Tensor) -> Tensor:  # (B, T), (B,) -> (2,)
         logits = self.loss.model(tokens)
-        right = (logits.argmax(-1) == targets).sum()
+        known = logits.amax(-1).isfinite()  # what is no number is no answer
+        right = ((logits.argmax(-1) == targets) & known).sum()
         return torch.stack([right.double(), self.loss.of_logits(logits, targets).double() * len(targets)])
 
 

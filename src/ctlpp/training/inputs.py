@@ -74,6 +74,9 @@ class Data:
 
 def read_data(data: Any, splits: Sequence[str] | None = None) -> Data:
     """The splits of a dataset, or of {name: {length: (tokens, targets)}}; iid and ood are evaluated unless told."""
+    if not isinstance(data, Mapping) and not hasattr(data, "task"):
+        kinds = "give a dataset, as `ctlpp.load(folder)` reads it, or a dictionary of splits"
+        raise ValueError(f"data of type {type(data).__name__}: {kinds}")
     task = None if isinstance(data, Mapping) else data.task
     names = list(data) if task is None else list(data.splits)
     usual = [name for name in ("iid", "ood") if name in names] or [name for name in names if name != "train"]

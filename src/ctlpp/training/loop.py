@@ -25,7 +25,7 @@ _REPORT_SECONDS = 0.5
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C during training; the text says how to go on."""
+    """Ctrl-C or SIGTERM during training; the text says how to go on."""
 
 
 @dataclass
@@ -129,7 +129,7 @@ class Training:
 
 
 def fit(training: Training) -> Run:
-    """Train to the end; on Ctrl-C save and raise `Interrupted`."""
+    """Train to the end; on Ctrl-C or SIGTERM save and raise `Interrupted`."""
     tell(training.observers, "on_start", training.config, training.step)
     training.began = training.saved_at = monotonic()
     whole = True  # a step and the evaluation that is due after it are done
@@ -223,20 +223,22 @@ def _stats(training: Training) -> StepStats:
 
 @contextmanager
 def _patient() -> Iterator[threading.Event]:
-    """Let the first Ctrl-C wait for the end of a step; the second one does not wait."""
+    """Let the first Ctrl-C, or SIGTERM, wait for the end of a step; the second one does not wait."""
     asked = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield asked
         return
-    before = signal.getsignal(signal.SIGINT)
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
     def ask(number: int, frame: object) -> None:
         if asked.is_set():
             raise KeyboardInterrupt
         asked.set()
 
-    signal.signal(signal.SIGINT, ask)
+    for number in before:
+        signal.signal(number, ask)
     try:
         yield asked
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -145,9 +145,12 @@ def watching(recipe: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def recipe_for(model: str, preset: str = "released", variant: str = "", **changes: Any) -> Recipe:
-    """The recipe of a model of the zoo, with some settings changed; a model without one gets that of the NDR."""
+    """The recipe of a model of the zoo, with some settings changed. One of your own, `a.b:c`, has that of the NDR."""
     if preset not in RECIPES:
         raise ValueError(f"unknown preset {preset!r}: choose from {', '.join(RECIPES)}")
+    if ":" not in model and model not in RECIPES[preset]:
+        choices = f"{', '.join(RECIPES[preset])}, or package.module:factory"
+        raise ValueError(f"unknown model {model!r}: choose from {choices}")
     names = [field.name for field in fields(Recipe)]
     if unknown := [name for name in changes if name not in names]:
         raise ValueError(f"unknown setting {unknown[0]!r}: choose from {', '.join(names)}")

@@ -57,6 +57,8 @@ def train(
     out: the run folder, if the run is to be kept. splits: those to evaluate, by default iid and ood.
     memory: bytes that activations may take, by default measured. about: anything else to note in `config.json`.
     """
+    if isinstance(seeds, int):
+        raise ValueError(f"seeds {seeds}: give several numbers, such as range({seeds})")
     name, factory, sizes = find_model(model, preset, options or {})
     known = read_data(data, splits)
     recipe = recipe or recipe_for(name, preset, known.variant)
@@ -79,6 +81,8 @@ def train(
         if resume:
             training.restore()
             _note_move(training, where(config))
+            if training.step == 0:
+                tell(observers, "on_note", f"nothing is saved in {out} yet: the run begins at step 0")
         return fit(training)
 
 
