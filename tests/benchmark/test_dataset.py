@@ -125,3 +125,7 @@ def test_shared_examples_are_counted_also_where_they_are_long() -> None:
     assert dataset.shared("train", "train") == dataset.size("train")
     assert dataset.shared("ood", "ood") == 40
     assert dataset.shared("train", "ood") == dataset.shared("train", "iid") == 0
+
+
+def test_a_dataset_is_shown_in_one_line() -> None:
+    assert repr(dataset_of()).startswith("<A, paper: 600 train, 40 iid, 40 ood, ")

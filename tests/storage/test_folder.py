@@ -144,7 +144,7 @@ def test_a_graph_with_names_of_its_own_survives(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("what", "line"),
     [
-        ("missing", r"data is no dataset folder: it has no readable task\.json"),
+        ("missing", r"data does not exist; name a dataset folder, as `ctlpp generate` writes it"),
         ("empty", r"data is no dataset folder: it has no readable task\.json"),
         ("file", r"data is a file; name the dataset folder, which has a task\.json"),
     ],

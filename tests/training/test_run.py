@@ -67,6 +67,7 @@ def test_a_saved_run_is_loaded_with_its_weights_settings_and_history(tmp_path: P
     recipe = replace(RECIPE, steps=6, eval_every=3)
     run = train("gru", splits, seeds=[0, 2], preset="quick", options={"width": 8}, recipe=recipe, out=tmp_path / "r")
     again = load_run(tmp_path / "r")
+    assert repr(again) == "<gru on own data: 2 seeds, 6 steps>"
     assert torch.equal(run.crowd.weights, again.crowd.weights)
     assert again.config["options"]["width"] == 8
     assert again.metrics.splits == run.metrics.splits

@@ -29,13 +29,17 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Dataset:
     """A task, how its data was drawn, and the splits by length."""
 
     task: Task
     recipe: Mapping[str, Any]  # sizes, fill rule and weighting behind the splits
     splits: Mapping[str, Split]
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{self.size(split):,} {split}" for split in self.splits)
+        return f"<{self.task.variant}, {self.task.protocol}: {sizes}>"
 
     def __getitem__(self, split: str) -> Split:
         if split not in self.splits:

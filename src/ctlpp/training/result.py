@@ -11,9 +11,10 @@ from ctlpp.training.batches import Split
 from ctlpp.training.crowd import Crowd
 from ctlpp.training.evaluate import Score, Tally, evaluate
 from ctlpp.training.metrics import TRAINING, Metrics
+from ctlpp.wording import count
 
 
-@dataclass
+@dataclass(repr=False)
 class Run:
     """What `train` and `load_run` give back."""
 
@@ -25,6 +26,10 @@ class Run:
     seconds: float  # spent, over all sittings …
     aside: float = 0.0  # … and how many of them on evaluations and checkpoints
     folder: Path | None = None
+
+    def __repr__(self) -> str:
+        about, many = self.config, count(len(self.crowd.seeds))
+        return f"<{about['model']} on {about['variant'] or 'own data'}: {many}, {count(self.step, 'step')}>"
 
     @staticmethod
     def from_checkpoint(
