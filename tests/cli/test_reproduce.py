@@ -162,7 +162,8 @@ def test_a_failure_is_reported_at_the_end_with_exit_code_1_and_taken_up_with_ret
         ("all --preset fast", "--preset fast: choose from released, paper, quick"),
         ("all --minutes -1", "--minutes -1.0: must be 0 or more"),
         ("all --seeds-a-piece 0", "--seeds-a-piece 0: must be 1 or more"),
-        ("all --keep-weights -1", "--keep-weights -1: must be 0 or more"),
+        ("all --small --keep-weights -1", "--keep-weights -1: must be 0 or more"),
+        ("all --keep-weights 3", "--keep-weights 3 is for small files: without --small all weights are kept"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_one_line_and_leaves_nothing_behind(refused: Refused, arguments: str, line: str) -> None:

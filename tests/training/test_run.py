@@ -95,6 +95,16 @@ def test_a_finished_run_is_not_trained_again(tiny: Any, splits: Any, tmp_path: P
     assert again.table() == first.table()
 
 
+def test_resuming_a_finished_run_makes_up_for_files_that_were_lost(tiny: Any, splits: Any, tmp_path: Path) -> None:
+    train(tiny, splits, recipe=RECIPE, seeds=[0], out=tmp_path)
+    history, result = rows(tmp_path), json.loads((tmp_path / "result.json").read_text())
+    (tmp_path / "metrics.parquet").write_bytes(b"PAR1")
+    (tmp_path / "result.json").unlink()
+    train(tiny, splits, recipe=RECIPE, seeds=[0], out=tmp_path, resume=True)
+    assert rows(tmp_path) == history
+    assert json.loads((tmp_path / "result.json").read_text())["seeds"] == result["seeds"]
+
+
 class Stop:
     """Presses Ctrl-C when a step is reached."""
 

@@ -56,8 +56,11 @@ def reproduce(
         bool, typer.Option("--small", help="Keep small files only: drop the checkpoint of what is finished.")
     ] = False,
     keep_weights: Annotated[
-        int, typer.Option(help="With --small: keep the weights of so many seeds a piece, best and worst first.")
-    ] = 2,
+        int | None,
+        typer.Option(
+            help="With --small: keep the weights of so many seeds a piece, best and worst first. [default: 2]"
+        ),
+    ] = None,
     page: Annotated[
         Path | None, typer.Option(help="Also write the page *Does it reproduce?*", metavar="FILE.md")
     ] = None,
@@ -81,6 +84,8 @@ def reproduce(
     from ctlpp.reproduce.results.writing import check_page, check_report
 
     numbers = None if seeds is None else parse_seeds(seeds)
+    if keep_weights is not None and not small:
+        raise ValueError(f"--keep-weights {keep_weights} is for small files: without --small all weights are kept")
     with naming("device", "seeds_a_piece", "keep_weights", "minutes"):
         cells = make_plan(what, scale, seeds=numbers, only=only or (), protocol=protocol, preset=preset)
         orders = Orders(
@@ -88,7 +93,7 @@ def reproduce(
             seeds_a_piece=seeds_a_piece,
             analysis=not no_analysis,
             small=small,
-            keep_weights=keep_weights,
+            keep_weights=2 if keep_weights is None else keep_weights,
             retry=retry,
             minutes=minutes,
         )

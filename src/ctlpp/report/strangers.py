@@ -58,8 +58,8 @@ def one_line(error: BaseException) -> str:
     """What an error says, shortened to one line."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
-    lines = str(error).split("\n")
-    return lines[0][:160] or type(error).__name__
+    first = str(error).partition("\n")[0]
+    return first[:160].rstrip(".") or type(error).__name__
 
 
 def text(value: object) -> str:

@@ -105,9 +105,14 @@ class Training:
         }
         with self.watched():
             checkpoint.save(self.folder / "checkpoint", self.step, tensors, facts)
-            checkpoint.write_atomically(self.folder / "metrics.parquet", self.metrics.parquet())
+            self.write_metrics()
         self.saved, self.saved_at = self.step, monotonic()
         tell(self.observers, "on_checkpoint", self.step)
+
+    def write_metrics(self) -> None:
+        """All evaluations so far, into the folder."""
+        assert self.folder is not None
+        checkpoint.write_atomically(self.folder / "metrics.parquet", self.metrics.parquet())
 
     def spent(self) -> float:
         """Seconds of training, in all sittings."""
@@ -153,6 +158,7 @@ def fit(training: Training) -> Run:
     training.save()
     run = training.run()
     if training.folder is not None:
+        training.write_metrics()  # also of a run that was over: what has become of the file since is not known
         write_json(training.folder / "result.json", run.result())
     tell(training.observers, "on_end", run)
     return run
