@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -93,6 +94,15 @@ def test_a_finished_run_is_not_trained_again(tiny: Any, splits: Any, tmp_path: P
     again = train(tiny, splits, recipe=RECIPE, seeds=[0], out=tmp_path, resume=True, observers=[heard])
     assert heard.evaluated == heard.saved == []
     assert again.table() == first.table()
+
+
+def test_a_finished_run_without_its_checkpoint_is_not_trained_again(tiny: Any, splits: Any, tmp_path: Path) -> None:
+    train(tiny, splits, recipe=RECIPE, seeds=[0], out=tmp_path)
+    shutil.rmtree(tmp_path / "checkpoint")
+    before = (tmp_path / "result.json").read_bytes()
+    with pytest.raises(ValueError, match=r"is finished, and only its small files were kept, .* nothing to resume;"):
+        train(tiny, splits, recipe=RECIPE, seeds=[0], out=tmp_path, resume=True)
+    assert (tmp_path / "result.json").read_bytes() == before
 
 
 def test_resuming_a_finished_run_makes_up_for_files_that_were_lost(tiny: Any, splits: Any, tmp_path: Path) -> None:

@@ -66,6 +66,11 @@ class Training:
         """Go on from the newest checkpoint of the folder, if there is one."""
         assert self.folder is not None
         found = checkpoint.newest(self.folder / "checkpoint")
+        if found is None and (self.folder / "result.json").is_file():
+            raise ValueError(
+                f"the run in {self.folder} is finished, and only its small files were kept, not its checkpoint:"
+                " there is nothing to resume; choose another folder"
+            )
         if found is None:
             return
         tensors, facts, warnings = found
