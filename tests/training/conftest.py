@@ -1,12 +1,23 @@
 """A tiny task and a tiny model with dropout, for everything that needs no real one."""
 
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 import torch
 from torch import Tensor, nn
 
+from ctlpp.training.recipe import Recipe
+
 Splits = dict[str, dict[int, tuple[Tensor, Tensor]]]
+RECIPE = Recipe(steps=20, batch=10, lr=0.01, warmup=2, eval_every=5, checkpoint_every=4)
+
+
+def rows(folder: Path) -> list[dict[str, Any]]:
+    """The history of a run folder."""
+    return pq.read_table(folder / "metrics.parquet").to_pylist()  # type: ignore[no-any-return]
 
 
 class Tiny(nn.Module):

@@ -40,10 +40,11 @@ def correlate(measure: Array, accuracy: Array) -> Correlation:
     times = np.vstack([np.ones(len(x)), _resampled(len(x))])  # how often each seed counts: once, and in each resample
     numbers: list[float] = []
     for x_values, y_values in ((x, y), (_ranks(x, times), _ranks(y, times))):
-        whole, *again = _pearson(x_values, y_values, times)
-        known = [one for one in again if np.isfinite(one)]
-        numbers += [whole, *(np.percentile(known, [2.5, 97.5]) if np.isfinite(whole) and known else [np.nan, np.nan])]
-    return Correlation(len(x), *map(float, numbers))
+        found = _pearson(x_values, y_values, times)
+        again = found[1:][np.isfinite(found[1:])]
+        defined = np.isfinite(found[0]) and len(again)
+        numbers += [float(found[0]), *(np.percentile(again, [2.5, 97.5]).tolist() if defined else [np.nan, np.nan])]
+    return Correlation(len(x), *numbers)
 
 
 def _resampled(seeds: int) -> Array:

@@ -31,7 +31,7 @@ from ctlpp.storage.reading import load
 from ctlpp.storage.task_file import from_json
 from ctlpp.storage.whole import Kind, check_folder, write_folder
 from ctlpp.training.fitting import check_fit
-from ctlpp.training.folder import read_config
+from ctlpp.training.folder import check_kept, read_config
 from ctlpp.training.result import Run
 from ctlpp.training.run import load_run
 
@@ -144,16 +144,12 @@ def find_task(folder: Path, config: dict[str, Any], data: Path | None) -> Task:
     return task
 
 
-def check_kept(folder: Path) -> None:
+def check_left(folder: Path) -> None:
     """Raise ValueError if there is nothing left of a run that could be analysed."""
     read_config(folder)
-    if not (folder / "result.json").is_file() or any((folder / "checkpoint").glob("step-*.json")):
-        return
     made = (folder / "analysis" / "analysis.json").is_file()
-    raise ValueError(
-        f"the run in {folder} is finished, and only its small files were kept, not its checkpoint: "
-        + (f"its analysis is in {folder / 'analysis'}" if made else "train it again in a new folder to analyse it")
-    )
+    again = "train it again in a new folder to analyse it"
+    check_kept(folder, f"its analysis is in {folder / 'analysis'}" if made else again)
 
 
 def choose_seeds(run: Run, seeds: Sequence[int] | None) -> Run:

@@ -61,8 +61,8 @@ app.add_typer(bench.app, name="bench")
 
 def main() -> None:
     """Run a command. The user's mistake is one line on stderr; a bug of ours keeps its traceback."""
-    # Idle threads of PyTorch (not loaded yet) spin before they sleep. By default so long that two programs on the same
-    # cores are ten times slower than with this, which costs one program alone nothing.
+    # Idle threads of PyTorch, which is not loaded yet, spin before they sleep: by default so long that two programs on
+    # the same cores hardly get on (benchmarks/side_by_side.py).
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
     command = typer.main.get_command(app)
     try:

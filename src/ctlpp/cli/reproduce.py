@@ -93,7 +93,7 @@ def reproduce(
             seeds_a_piece=seeds_a_piece,
             analysis=not no_analysis,
             small=small,
-            keep_weights=2 if keep_weights is None else keep_weights,
+            keep_weights=Orders.keep_weights if keep_weights is None else keep_weights,
             retry=retry,
             minutes=minutes,
         )

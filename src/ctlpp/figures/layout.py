@@ -16,8 +16,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, permutations, product
 
-from ctlpp.benchmark.graph import IN as IN
-from ctlpp.benchmark.graph import OUT as OUT
+from ctlpp.benchmark.graph import IN, OUT
 
 KINDS = ("both", "train", "ood")  # in which graph an edge is: also its colour
 RADIUS = 24.0  # of a node

@@ -14,7 +14,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain, pairwise
 from xml.sax.saxutils import escape, quoteattr
 
-from ctlpp.figures.layout import ARROW, IN, KINDS, OUT, RADIUS, Edge, Layout, Route, flatten, lay_out, rounded
+from ctlpp.benchmark.graph import IN, OUT
+from ctlpp.figures.layout import ARROW, KINDS, RADIUS, Edge, Layout, Route, flatten, lay_out, rounded
 
 COLOURS = {"both": "#000000", "train": "#0072B2", "ood": "#D55E00"}  # colour-blind readers can tell them apart
 MEANINGS = {"both": "training and test", "train": "training only", "ood": "test (OOD) only"}

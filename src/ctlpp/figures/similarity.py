@@ -1,6 +1,6 @@
 """Similarity matrices: one figure a seed with a panel for each symbol, and a failing seed beside a successful one.
 
-All panels of a figure stand on one sheet that is measured in cm: axes of their own take a third more time.
+All panels of a figure stand on one sheet that is measured in cm.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from ctlpp.analysis.run import Study, check_kept, check_target, fresh_folder, study_run, write_numbers
+from ctlpp.analysis.run import Study, check_left, check_target, fresh_folder, study_run, write_numbers
 from ctlpp.figures.accuracy import draw_accuracy, draw_compatibility
 from ctlpp.figures.curves import draw_curves, draw_lengths, shown
 from ctlpp.figures.exchange import draw_interchange, draw_places
@@ -53,7 +53,7 @@ def analyze_run(
     """
     folder = Path(folder)
     target = folder / "analysis" if out is None else Path(out)
-    check_kept(folder)
+    check_left(folder)
     check_target(target, force=force)
     study = study_run(
         folder,

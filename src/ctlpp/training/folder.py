@@ -96,6 +96,13 @@ def read_config(folder: Path) -> dict[str, Any]:
     return config
 
 
+def check_kept(folder: Path, remedy: str) -> None:
+    """Raise ValueError if a run is finished and its checkpoint was not kept."""
+    if (folder / "result.json").is_file() and not any((folder / "checkpoint").glob("step-*.json")):
+        lost = f"the run in {folder} is finished, and only its small files were kept, not its checkpoint"
+        raise ValueError(f"{lost}: {remedy}")
+
+
 def check_same(folder: Path, found: dict[str, Any], wanted: dict[str, Any]) -> None:
     """Refuse to continue a run with other settings than it began with."""
     for key in _DECIDES:

@@ -15,7 +15,7 @@ from torch import Tensor
 from ctlpp.training import checkpoint
 from ctlpp.training.batches import Batches, Split
 from ctlpp.training.evaluate import Score, Tally, evaluate
-from ctlpp.training.folder import write_json
+from ctlpp.training.folder import check_kept, write_json
 from ctlpp.training.metrics import TRAINING, Metrics
 from ctlpp.training.observers import StepStats, tell
 from ctlpp.training.result import Run, check_facts, fill, strip
@@ -65,12 +65,8 @@ class Training:
     def restore(self) -> None:
         """Go on from the newest checkpoint of the folder, if there is one."""
         assert self.folder is not None
+        check_kept(self.folder, "there is nothing to resume; choose another folder")
         found = checkpoint.newest(self.folder / "checkpoint")
-        if found is None and (self.folder / "result.json").is_file():
-            raise ValueError(
-                f"the run in {self.folder} is finished, and only its small files were kept, not its checkpoint:"
-                " there is nothing to resume; choose another folder"
-            )
         if found is None:
             return
         tensors, facts, warnings = found
@@ -142,6 +138,8 @@ def fit(training: Training) -> Run:
     """Train to the end; on Ctrl-C or SIGTERM save and raise `Interrupted`."""
     tell(training.observers, "on_start", training.config, training.step)
     training.began = training.saved_at = monotonic()
+    if training.folder is not None and training.over:
+        training.write_metrics()  # what has become of the file since the run was over is not known
     whole = True  # a step and the evaluation that is due after it are done
     with _patient() as interrupted:
         try:
@@ -163,7 +161,6 @@ def fit(training: Training) -> Run:
     training.save()
     run = training.run()
     if training.folder is not None:
-        training.write_metrics()  # also of a run that was over: what has become of the file since is not known
         write_json(training.folder / "result.json", run.result())
     tell(training.observers, "on_end", run)
     return run

@@ -14,7 +14,7 @@ from ctlpp.training.metrics import TRAINING, Metrics
 from ctlpp.wording import count
 
 
-@dataclass(repr=False)
+@dataclass
 class Run:
     """What `train` and `load_run` give back."""
 

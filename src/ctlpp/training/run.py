@@ -22,7 +22,7 @@ from ctlpp.models.own import Factory, load
 from ctlpp.training import checkpoint
 from ctlpp.training.batches import Batches, Curriculum
 from ctlpp.training.crowd import gather
-from ctlpp.training.folder import claim, locked, move, read_config, where
+from ctlpp.training.folder import check_kept, claim, locked, move, read_config, where
 from ctlpp.training.inputs import Data, find_device, find_model, read_data
 from ctlpp.training.loop import Training, fit
 from ctlpp.training.observers import Notes, tell
@@ -104,12 +104,8 @@ def load_run(folder: Path | str, factory: Factory | None = None, device: str = "
     config = read_config(folder)
     if factory is None:
         _, factory, _ = find_model(config["model"], config["preset"], config["options"])
+    check_kept(folder, "train it again in a new folder to evaluate or analyse it")
     found = checkpoint.newest(folder / "checkpoint")
-    if found is None and (folder / "result.json").is_file():
-        raise ValueError(
-            f"the run in {folder} is finished, and only its small files were kept, not its checkpoint:"
-            " train it again in a new folder to evaluate or analyse it"
-        )
     if found is None:
         raise ValueError(f"the run in {folder} has no checkpoint yet: resume it first")
     place = find_device(device)
