@@ -130,7 +130,7 @@ def test_a_failure_is_reported_at_the_end_with_exit_code_1_and_taken_up_with_ret
     assert done.code == 1
     assert done.err.splitlines()[-2:] == [
         "out/runs/lstm-R-released-quick/0-1 failed: RuntimeError: no luck",
-        "ctlpp: 1 of the runs failed; try them again with --retry",
+        "ctlpp: 1 of the runs failed; try them again with --retry, or remove a folder to begin it anew",
     ]
     assert Path("out/runs/lstm-R-paper-quick/0-1/result.json").is_file()
     listed = command(*asked, "--plan").out

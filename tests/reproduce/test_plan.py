@@ -120,6 +120,12 @@ def test_a_protocol_or_a_preset_takes_the_place_of_the_planned_one() -> None:
     assert names(changed) == ["ndr-R-released-paper-preset"]
 
 
+def test_a_miniature_has_its_own_number_of_steps_whatever_the_preset() -> None:
+    usual, larger = (plan("table1", "quick", preset=preset) for preset in (None, "paper"))
+    assert [cell.steps for cell in larger] == [cell.steps for cell in usual]
+    assert {cell.preset for cell in larger} == {"paper"}
+
+
 def test_only_takes_a_model_and_a_variant_or_the_name_of_a_cell() -> None:
     chosen = plan("all", only=["lstm-A-paper", "ndr/A"])
     assert names(chosen) == ["lstm-A-paper", "ndr-A-released", "ndr-A-released-repeats", "ndr-A-paper"]

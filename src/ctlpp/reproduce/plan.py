@@ -101,7 +101,7 @@ class Size:
     sequences: Limit  # distinct ones of a length in `repeats`
     data: Options = ()  # of A and R
     staged: Options = ()  # of S
-    steps: Mapping[str, int] = field(default_factory=dict)  # by model or MODEL/VARIANT, if not those of the preset
+    steps: Mapping[str, int] = field(default_factory=dict)  # by model or MODEL/VARIANT; else the preset's
 
     def steps_of(self, model: str, variant: str) -> int | None:
         """Those that are not the preset's."""
@@ -182,7 +182,7 @@ def _every(size: Size, protocol: str | None, preset: str | None) -> Iterator[Pla
             variant=variant,
             protocol=protocol,
             seeds=tuple(range(seeds)),
-            steps=(not preset and size.steps_of(model, variant)) or recipe_for(model, chosen, variant).steps,
+            steps=size.steps_of(model, variant) or recipe_for(model, chosen, variant).steps,
             preset=chosen,
             data=(*small, *data.items()),
         )

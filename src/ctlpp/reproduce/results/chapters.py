@@ -31,7 +31,7 @@ from ctlpp.reproduce.results.tables import (
 )
 from ctlpp.reproduce.results.variance import components
 from ctlpp.reproduce.results.verdicts import NEGLIGIBLE, USUAL
-from ctlpp.reproduce.results.wording import NONE, duration, listed, number, table, title
+from ctlpp.reproduce.results.wording import NONE, chance, duration, listed, number, table, title
 from ctlpp.statistics import published as paper
 from ctlpp.statistics.summary import FEWEST
 from ctlpp.wording import count
@@ -97,9 +97,11 @@ def function_tables(found: Found, places: Places) -> list[str]:
         if groups := balanced(cells):
             one = components(groups)
             matters = "The table matters" if one.chance < 0.05 else "That the table matters cannot be shown"
+            means = listed([number(sum(group) / len(group)) for group in groups])
             points.append(
-                f"- {name_of(cells[0])}: {matters} (p = {number(one.chance, 3)}). The means of {paper.SEEDS} seeds on"
-                f" two tables differ by up to {number(reach_of(one))} in 95 % of cases, by these estimates."
+                f"- {name_of(cells[0])}: {matters} (p {chance(one.chance)}): the means of {one.seeds} seeds on each are"
+                f" {means}. By these estimates those of {paper.SEEDS} seeds on"
+                f" two tables differ by up to {number(reach_of(one))} in 95 % of cases."
             )
     caption = "OOD accuracy of every seed by function table; the orange line is the mean of the tables' means."
     figure = places.figure("tables", "OOD accuracy by function table", caption)
@@ -222,4 +224,5 @@ def runs(found: Found, places: Places) -> list[str]:
         f" `{places.out.name}/report.html` is a page to look around in all of them"
     )
     about += "; it is too large to be kept here, `make results` writes it." if places.in_repository else "."
-    return [about, f"Training took {spent}." if spent else "", runs_table(found)]
+    add_up = f"Their wall times add up to {spent}; runs at the same time shared the device."
+    return [about, add_up if spent else "", runs_table(found)]

@@ -14,6 +14,7 @@ from ctlpp.reproduce.results.variance import components
 from ctlpp.reproduce.results.wording import (
     NONE,
     between,
+    chance,
     duration,
     mean_of,
     number,
@@ -174,7 +175,7 @@ def variance_table(found: Found) -> str:
         row = [name_of(cells[0]), str(one.tables), str(one.seeds)]
         row += [f"{number(one.between, 3)} ({between(one.between_interval, 3)})"]
         row += [f"{number(one.within, 3)} ({between(one.within_interval, 3)})"]
-        row += [f"{number(one.share)} ({between(one.share_interval)})", number(one.chance, 3)]
+        row += [f"{number(one.share)} ({between(one.share_interval)})", chance(one.chance).removeprefix("= ")]
         body.append(row)
     head = ["OOD accuracy", "tables", "seeds on each", "std between tables", "std within a table"]
     return table([*head, "the table's share of the variance", "p"], body) if body else ""

@@ -28,6 +28,15 @@ def number(value: float | None, digits: int = 2) -> str:
     return f"{abs(value) if round(value, digits) == 0 else value:.{digits}f}".replace("-", "−")
 
 
+def chance(p: float) -> str:
+    """A probability to put behind a "p".
+
+    >>> chance(0.0123), chance(0.0001)
+    ('= 0.012', '< 0.001')
+    """
+    return "< 0.001" if p < 0.001 else f"= {number(p, 3)}"
+
+
 def signed(value: float | None, digits: int = 2) -> str:
     """A difference, with its sign."""
     text = number(value, digits)
