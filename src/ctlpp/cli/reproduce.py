@@ -151,7 +151,8 @@ def finish(outcome: Outcome) -> None:
     for folder, reason in outcome.failed.items():
         print(f"{folder} failed: {reason}", file=sys.stderr)
     if outcome.failed:
-        fail(f"{len(outcome.failed)} of the runs failed; try them again with --retry, or remove a folder to begin it anew", code=1)
+        remedy = "try them again with --retry, or remove a folder to begin it anew"
+        fail(f"{len(outcome.failed)} of the runs failed; {remedy}", code=1)
     if outcome.busy:
         fail(f"{outcome.busy[0]} is in use by another process: wait for it, or choose other cells or seeds")
 
