@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +13,8 @@ import pytest
 from tests.reproduce.making import make_piece
 from tests.reproduce.small import DATA
 
-from ctlpp.reproduce import plan
+from ctlpp.reproduce import executing, plan
+from ctlpp.training.checkpoint import make_folder
 
 Command = Callable[..., Any]
 Refused = Callable[..., str]
@@ -82,3 +85,46 @@ def test_a_reproduction_that_came_to_no_run_goes_on(command: Command) -> None:
     assert command(*asked, "--minutes", "0").code == 130
     assert not Path("out/runs").exists()
     assert command(*asked).code == 0
+
+
+def test_a_folder_whose_name_spans_more_seeds_than_any_run_has_is_somebodys_own(command: Command) -> None:
+    Path("out/runs/lstm-R-released-quick/3-99999999999").mkdir(parents=True)
+    done = command("reproduce", "table1", "--only", "lstm-R-released-quick", "--plan", *SMALL)
+    assert (done.code, done.err) == (0, "")
+    assert "2 seeds to train" in done.out
+
+
+@pytest.mark.parametrize(
+    ("number", "remedy"),
+    [
+        (errno.ENOSPC, "make room and go on"),
+        (errno.EROFS, "make it writable, or choose another folder with --out"),
+        (errno.EACCES, "make it writable, or choose another folder with --out"),
+        (errno.EIO, "the disk may be failing: see to that, then go on"),
+    ],
+)
+def test_a_place_that_cannot_be_written_is_one_line_with_the_remedy_for_it(
+    command: Command, monkeypatch: pytest.MonkeyPatch, number: int, remedy: str
+) -> None:
+    def fail(out: Path) -> None:
+        raise OSError(number, os.strerror(number), str(out / "results.md"))
+
+    make_piece(Path("out"), "ndr-R-released", [0.5])
+    monkeypatch.setattr(executing, "write_results", fail)
+    done = command("reproduce", "all", "--no-train", "--out", "out")
+    assert (done.code, done.err) == (1, f"ctlpp: cannot write out/results.md: {os.strerror(number)}; {remedy}\n")
+
+
+def test_a_folder_that_may_not_be_made_is_not_called_full(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path, **how: Any) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    def make(folder: Path) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "mkdir", refuse)
+            make_folder(folder)
+
+    monkeypatch.setattr(executing, "make_folder", make)
+    done = command("reproduce", "table1", *SMALL)
+    line = "cannot make the folder out: Permission denied; make it writable, or choose another folder with --out"
+    assert (done.code, done.err) == (1, f"ctlpp: {line}\n")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from tests.report.conftest import make_run
+from tests.report.conftest import make_run, with_seeds
 
 from ctlpp.analysis import run as analysis
 from ctlpp.report import collecting, inside
@@ -124,12 +124,43 @@ def test_damage_is_told(tmp_path: Path, name: str, content: str, state: str, rea
     assert record.reason.startswith(reason)
 
 
-def test_numbers_that_are_none_are_left_out(tmp_path: Path) -> None:
-    run = make_run(tmp_path / "run", analysed=False)
-    text = '{"steps": 1e999, "seeds": [{"seed": 0, "accuracy": {"iid": NaN, "ood": "1", "any": 7}, "by_length": 4}]}'
-    (run / "result.json").write_text(text)
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"accuracy": {"iid": 1.0, "ood": float("nan")}}, "result.json has an accuracy of NaN"),
+        ({"accuracy": {"iid": 7.5, "ood": 1.0}}, "result.json has an accuracy of 7.5"),
+        ({"accuracy": {"iid": "1", "ood": 1.0}}, 'result.json has an accuracy of "1"'),
+        ({"accuracy": {"iid": None, "ood": 1.0}}, "result.json has an accuracy of null"),
+        ({"by_length": {"ood": {"2": -0.1}}}, "result.json has an accuracy of -0.1"),
+        ({"accuracy": 7}, "result.json has no accuracy of seed 1"),
+        ({"seed": 0}, "result.json lists seed 0 twice"),
+        ({"seed": 77}, "result.json has other seeds than config.json"),
+        ({"seed": "<b>"}, "result.json has other seeds than config.json"),
+    ],
+)
+def test_a_result_that_training_would_not_have_written_is_damage(
+    tmp_path: Path, changes: dict[str, Any], reason: str
+) -> None:
+    record = only(with_seeds(make_run(tmp_path / "run", (0.5, 0.6), analysed=False), {1: changes}))
+    assert (record.state, record.reason, record.seeds) == ("damaged", reason, ())
+
+
+@pytest.mark.parametrize("seeds", [[0], [0, 1, 77], 3])
+def test_seeds_that_are_missing_in_a_result_or_that_its_settings_do_not_have_are_damage(
+    tmp_path: Path, seeds: Any
+) -> None:
+    run = make_run(tmp_path / "run", (0.5, 0.6), analysed=False)
+    edit(run / "config.json", seeds=seeds)
+    assert only(run).reason == "result.json has other seeds than config.json"
+
+
+def test_a_diverged_seed_needs_no_accuracy_and_an_unknown_number_of_steps_is_no_damage(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", (0.5, 0.6), analysed=False)
+    with_seeds(run, {1: {"diverged": True, "accuracy": {"ood": None}, "by_length": 4}})
+    edit(run / "result.json", steps=float("inf"))
     record = only(run)
-    assert (record.step, record.seeds[0].accuracy, record.seeds[0].by_length) == (None, {}, {})
+    assert (record.state, record.step) == ("finished", None)
+    assert (record.seeds[1].accuracy, record.seeds[1].by_length) == ({}, {})
 
 
 def test_another_version_and_missing_settings_are_told(tmp_path: Path) -> None:

@@ -213,7 +213,7 @@ def test_iid_accuracy_has_median_interval_and_its_difference_from_the_published_
     opened: Open, tmp_path: Path
 ) -> None:
     run = make_run(tmp_path / "runs" / "full", (0.3, 1.0, 0.9), analysed=False)
-    (run / "config.json").write_text(json.dumps(full_size("ndr", "R")))
+    (run / "config.json").write_text(json.dumps(full_size("ndr", "R") | {"seeds": [0, 1, 2]}))
     with_iid(run, 0.6, 0.9, 0.96)
     make_run(tmp_path / "runs" / "small", (0.3, 1.0, 0.9), analysed=False)
     write_report([tmp_path / "runs"], tmp_path / "report.html")

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.reproduce.small import cell
 
 import ctlpp
-from ctlpp.reproduce.pieces import Standing, cut, recipe_of, stand, take
+from ctlpp.reproduce.pieces import MOST, Standing, cut, recipe_of, stand, take
 from ctlpp.reproduce.plan import Planned, plan
 
 CELL = cell(0, 1, 2, 3)
@@ -84,6 +84,11 @@ def test_more_seeds_tomorrow_are_a_piece_of_their_own(trained: Path) -> None:
     assert to_do(stand(trained, replace(CELL, seeds=tuple(range(1, 8))), at_most=3)) == [(3, 4, 5), (6, 7)]
 
 
+def test_a_new_piece_is_never_longer_than_one_that_is_recognised(tmp_path: Path) -> None:
+    standing = stand(tmp_path, replace(CELL, seeds=tuple(range(MOST + 1))))
+    assert [len(piece.seeds) for piece in standing.to_do] == [MOST, 1]
+
+
 def test_an_unfinished_piece_is_to_do_as_it_was_cut_and_says_how_far_it_is(tmp_path: Path) -> None:
     one = replace(CELL, steps=6, seeds=(0, 1))
     folder = train_piece(tmp_path, one)
@@ -120,7 +125,8 @@ def test_a_folder_that_was_made_and_not_begun_is_begun(tmp_path: Path) -> None:
 
 
 def test_what_is_not_a_piece_is_nobodys_business(tmp_path: Path) -> None:
-    (tmp_path / "runs" / CELL.name / "old-0-1").mkdir(parents=True)
+    for name in ("old-0-1", "3-99999999999", "0-10000"):
+        (tmp_path / "runs" / CELL.name / name).mkdir(parents=True)
     (tmp_path / "runs" / CELL.name / "notes.txt").touch()
     assert to_do(stand(tmp_path, CELL)) == [(0, 1, 2, 3)]
 
@@ -173,11 +179,12 @@ def test_a_run_of_another_version_or_of_something_else_is_refused(change: Any, e
         stand(out, CELL)
 
 
-@pytest.mark.parametrize("name", ["metrics.parquet", "analysis/analysis.json"])
-def test_a_finished_run_with_a_damaged_file_is_refused_with_what_to_do(change: Any, name: str) -> None:
+@pytest.mark.parametrize("name", ["metrics.parquet", "result.json"])
+def test_a_finished_run_with_a_damaged_file_and_no_checkpoint_is_refused_with_what_to_do(
+    change: Any, name: str
+) -> None:
     out = change()
     path = out / "runs" / CELL.name / "1-2" / name
-    path.parent.mkdir(exist_ok=True)
     path.write_bytes(b"{")
     text = re.escape(f"{out / 'runs' / CELL.name / '1-2'} is damaged ({path.name} cannot be read")
     with pytest.raises(ValueError, match=text + r".*\): remove that folder, and its seeds are trained again$"):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -118,24 +120,43 @@ def read_record(folder: Path, name: str) -> Record:
         result = read_object(folder / "result.json")
     except DamagedError as error:
         return Record(folder, name, "damaged", str(error), config)
+    if reason := _flaw(result, config):
+        return Record(folder, name, "damaged", reason, config)
     seeds = read_seeds(result)
-    if not seeds:
-        return Record(folder, name, "damaged", "result.json lists no seeds", config)
     return Record(folder, name, "finished", "", config, seeds, whole(result.get("steps")), real(result.get("seconds")))
 
 
 def read_whole(folder: Path, name: str) -> Record:
-    """The same, with a look into the other files of a finished run: one that cannot be read makes it damaged."""
+    """The same, with a look into the history of a finished run: one that cannot be read makes it damaged."""
     record = read_record(folder, name)
     if record.state != "finished":
         return record
     try:
         read_columns(folder / "metrics.parquet", ["step", "seed", "split", "length", "accuracy"])
-        if (folder / "analysis").is_dir():
-            read_object(folder / "analysis" / "analysis.json")
     except DamagedError as error:
         return replace(record, state="damaged", reason=str(error))
     return record
+
+
+def _flaw(result: dict[str, Any], config: dict[str, Any]) -> str:
+    """What training would not have written into a `result.json`; empty if there is nothing of that kind."""
+    entries = list(map(part, items(result.get("seeds"))))
+    numbers = Counter(whole(entry.get("seed")) for entry in entries)
+    if not {*numbers} - {None}:
+        return "result.json lists no seeds"
+    if twice := [number for number, times in numbers.items() if number is not None and times > 1]:
+        return f"result.json lists seed {twice[0]} twice"
+    if {*numbers} != {whole(seed) for seed in items(config.get("seeds"))} - {None}:
+        return "result.json has other seeds than config.json"
+    for entry in entries:
+        diverged, accuracy = entry.get("diverged") is True, part(entry.get("accuracy"))
+        if not (accuracy or diverged):
+            return f"result.json has no accuracy of seed {entry['seed']}"
+        for shares in (accuracy, *map(part, part(entry.get("by_length")).values())):
+            for share in shares.values():
+                if not (_shares({"": share}) or (share is None and diverged)):
+                    return f"result.json has an accuracy of {json.dumps(share)[:20]}"
+    return ""
 
 
 def _without_config(folder: Path, name: str) -> Record:

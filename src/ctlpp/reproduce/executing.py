@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from ctlpp.report.collecting import read_whole
+from ctlpp.report.strangers import DamagedError, read_object
 from ctlpp.reproduce.failures import forget_failure, note_failure
 from ctlpp.reproduce.holding import BusyError, held
 from ctlpp.reproduce.keeping import shrink
@@ -23,7 +25,13 @@ from ctlpp.reproduce.results.writing import Written, write_results
 from ctlpp.training.checkpoint import make_folder
 
 Start = Callable[[int], Callable[[int], None]]  # told a number of seeds, gives what to call with progress
-_MACHINE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM}
+_ROOM = "make room and go on"
+_RIGHTS = "make it writable, or choose another folder with --out"
+_REMEDIES = {
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), _ROOM),
+    **dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), _RIGHTS),
+    errno.EIO: "the disk may be failing: see to that, then go on",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,9 +114,15 @@ def to_work_on(standing: Standing, orders: Orders) -> list[Piece]:
 
 
 def analysable(piece: Piece, orders: Orders) -> bool:
-    """Whether an analysis is wanted and missing."""
-    made = (piece.folder / "analysis" / "analysis.json").is_file()
-    return orders.analysis and not made and (piece.folder / "checkpoint").is_dir()
+    """Whether an analysis is wanted, and missing or damaged."""
+    return orders.analysis and (piece.folder / "checkpoint").is_dir() and not _analysed(piece.folder)
+
+
+def _analysed(folder: Path) -> bool:
+    try:
+        return bool(read_object(folder / "analysis" / "analysis.json"))
+    except DamagedError:
+        return False
 
 
 def large(piece: Piece, orders: Orders) -> bool:
@@ -162,7 +176,7 @@ def _work_on(job: _Job) -> None:
     cell, folder, orders = job.cell, job.piece.folder, job.orders
     for left in folder.glob(".*.part"):  # by a process that was killed
         shutil.rmtree(left, ignore_errors=True)
-    if not (folder / "result.json").is_file():
+    if read_whole(folder, folder.name).state != "finished":  # or a file is lost, which training makes up for
         with job.screen.training(job.title) as watch:
             train(
                 cell.model,
@@ -177,6 +191,8 @@ def _work_on(job: _Job) -> None:
                 about={"cell": cell.name},
             )
     if analysable(job.piece, orders):
+        if any((folder / "analysis").glob("*")):  # the rest of one that is damaged
+            (folder / "analysis" / "analysis.json").touch()  # so it may be replaced
         with job.screen.analysing() as start:
             analyze_run(folder, force=True, device=orders.device, figures=False, computing=start)
     if large(job.piece, orders):
@@ -197,6 +213,9 @@ def _make_room() -> None:
 def machine_trouble(error: BaseException) -> str:
     """One line, if the error is the machine's and not the run's."""
     cause = error if isinstance(error, OSError) else error.__cause__
-    if not isinstance(cause, OSError) or cause.errno not in _MACHINE:
+    if not isinstance(cause, OSError) or not (remedy := _REMEDIES.get(cause.errno or 0)):
         return ""
-    return str(error) if error is not cause else f"cannot write {cause.filename}: {cause.strerror}; make room and go on"
+    if error is cause:
+        return f"cannot write {cause.filename}: {cause.strerror}; {remedy}"
+    said = str(error)
+    return said if remedy == _ROOM else f"{said.rpartition('; ')[0] or said}; {remedy}"

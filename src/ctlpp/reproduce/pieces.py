@@ -26,6 +26,7 @@ from ctlpp.training.recipe import SAVING, Recipe, recipe_for
 
 CHECKPOINT_MINUTES = 0.75  # what a kill may cost
 CURVE = 5  # evaluations of a run of the miniature
+MOST = 10_000  # seeds in a piece
 _LEFT = ("results.md", "results.parquet", "figures", "report.html")  # by a process that came to no run
 
 
@@ -94,7 +95,7 @@ def stand(out: Path, cell: Planned, at_most: int | None = None) -> Standing:
     taken = {seed for piece in found for seed in piece.seeds}
     begun = [piece for piece in found if not piece.finished and {*piece.seeds} & {*cell.seeds}]
     missing = [seed for seed in cell.seeds if seed not in taken]
-    fresh = [new_piece(out, cell, seeds) for seeds in cut(missing, at_most)]
+    fresh = [new_piece(out, cell, seeds) for seeds in cut(missing, min(at_most or MOST, MOST))]
     return Standing(cell, found, tuple(sorted([*begun, *fresh], key=lambda piece: piece.seeds)))
 
 
@@ -121,7 +122,7 @@ def find_pieces(out: Path, cell: Planned) -> Iterator[Piece]:
     folders = [path for path in place.iterdir() if path.is_dir()] if place.is_dir() else []
     for folder in sorted(folders):
         first, _, last = folder.name.partition("-")
-        if not (first.isdecimal() and last.isdecimal() and int(first) <= int(last)):
+        if not (first.isdecimal() and last.isdecimal() and 0 <= int(last) - int(first) < MOST):
             continue  # somebody's own
         seeds = tuple(range(int(first), int(last) + 1))
         yield _read_piece(folder, seeds, cell)
@@ -134,14 +135,16 @@ def _read_piece(folder: Path, seeds: tuple[int, ...], cell: Planned) -> Piece:
     record = read_whole(folder, folder.name)
     if record.state == "version":
         raise ValueError(f"{folder} was {record.reason}: choose another folder with --out")
-    if record.state in ("damaged", "foreign") and (ended or not record.config):  # else its history: training goes on
-        raise ValueError(f"{folder} is damaged ({record.reason}): remove that folder, and its seeds are trained again")
+    damage = f"{folder} is damaged ({record.reason}): remove that folder, and its seeds are trained again"
+    if "seeds" not in record.config:  # there is no config.json that says what it is
+        raise ValueError(damage)
     check_settings(folder, record.config, cell)
     if record.config["seeds"] != list(seeds):
         raise ValueError(f"{folder} does not hold the seeds that its name says: remove or rename that folder")
-    done = record.state == "finished"
-    step = cell.steps if done else saved_step(folder)
-    return Piece(folder, seeds, done, step, read_failure(folder))
+    done, saved = record.state == "finished", saved_step(folder)
+    if record.state == "damaged" and ended and not saved:  # a checkpoint would give result and history anew
+        raise ValueError(damage)
+    return Piece(folder, seeds, done, cell.steps if done else saved, read_failure(folder))
 
 
 def saved_step(folder: Path) -> int:
