@@ -2,16 +2,19 @@
 
 import pytest
 import torch
-from torch import Tensor
+import torch.nn.functional as F
+from tests.analysis.conftest import Coded
+from torch import Tensor, nn
 
-from ctlpp.analysis import places
-from ctlpp.analysis.forward import activations
+from ctlpp.analysis import analyze, places
+from ctlpp.analysis.forward import activations, pick
 from ctlpp.analysis.inputs import Inputs
 from ctlpp.analysis.places import EXAMPLES, FIRST, find_places
 from ctlpp.analysis.states import Layout
 from ctlpp.analysis.subject import Subject
 from ctlpp.benchmark.dataset import generate
 from ctlpp.benchmark.task import Task
+from ctlpp.models.activations import record
 from ctlpp.models.zoo import build
 from ctlpp.training.crowd import Crowd, gather
 
@@ -67,3 +70,47 @@ def test_fewer_inputs_than_the_first_few_are_enough(systematic: Crowd, task: Tas
         found = find_places(subject_of(systematic, inputs), inputs)
     assert found.level.tolist() == [0] * len(systematic.seeds)
     assert whole(found.effect, 5).all()
+
+
+def test_effects_in_a_crowd_are_those_of_each_seed_alone(task: Task) -> None:
+    inputs = Inputs.of(task)
+    code, read = [0] * task.n_functions, [[0]] * task.n_functions
+    crowd = gather(  # with so much noise, places that are near the best one for some seeds are far for others
+        lambda v, c: Coded(task, code, read, noise=0.6), task.vocabulary.size, task.n_symbols, seeds=range(4)
+    )
+    together = find_places(subject_of(crowd, inputs), inputs)
+    for row in range(4):
+        alone = find_places(subject_of(pick(crowd, [row]), inputs), inputs)
+        torch.testing.assert_close(together.effect[[row]], alone.effect)
+
+
+class Veiled(nn.Module):
+    """Applies functions by table, and shifts each result by the start symbol: without its column nobody can read it."""
+
+    def __init__(self, task: Task) -> None:
+        super().__init__()
+        self.n, self.functions, self.table = task.n_symbols, task.n_functions, torch.tensor(task.table.tolist())
+
+    def forward(self, tokens: Tensor) -> Tensor:  # (B, L + 2): f_L … f_1 s end
+        last = tokens.shape[1] - 2  # the symbol's column
+        shown = torch.where(torch.arange(last + 2) == last, tokens - self.functions, 0) % self.n
+        h = F.one_hot(shown, self.n).float()  # (B, T, n)
+        for column in range(last - 1, -1, -1):
+            shift = h[:, last].argmax(-1)
+            before = h[:, column + 1].argmax(-1) - (0 if column == last - 1 else shift)
+            new = self.table[tokens[:, column], before % self.n] + shift
+            here = (torch.arange(last + 2) == column)[None, :, None]
+            h = record("state", torch.where(here, F.one_hot(new % self.n, self.n).float()[:, None], h))
+        answer = (h[:, 0].argmax(-1) - h[:, last].argmax(-1)) % self.n
+        return record("readout", F.one_hot(answer, self.n).float())
+
+
+def test_a_note_tells_how_many_seeds_have_all_columns_of_the_prefix_exchanged(task: Task, systematic: Crowd) -> None:
+    found = analyze(Veiled(task), task)
+    assert found.place is not None
+    assert found.changed[found.place[0, 1]] == "prefix"
+    assert found.notes == [
+        "1 of 1 seed: no single column carries the value; all columns of the prefix are exchanged together, which early"
+        " in the network comes near to exchanging the input itself"
+    ]
+    assert not analyze(systematic, task).notes

@@ -1,6 +1,7 @@
 """`ctlpp analyze` on real run folders: what it says, what it refuses, and runs that are not as usual."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -79,6 +80,15 @@ def damage(run: Path) -> None:
         path.write_bytes(path.read_bytes()[:-100] + bytes(100))
 
 
+def damage_newest(run: Path) -> None:
+    os.truncate(run / "checkpoint" / "step-000000030.safetensors", 3000)
+
+
+def name_python(run: Path) -> None:
+    config = json.loads((run / "config.json").read_text())
+    (run / "config.json").write_text(json.dumps(config | {"model": "os:system"}))
+
+
 def lose_checkpoints(run: Path) -> None:
     shutil.rmtree(run / "checkpoint")
     (run / "checkpoint").mkdir()
@@ -122,7 +132,14 @@ def move_one_level_down(run: Path) -> None:
         (unfinish, [], "the run in RUN is unfinished (step 30 of 30): train on with --resume, or analyse its newest"),
         (lose_code, [], "model 'no_such_module:model': cannot import no_such_module"),
         (forget_task, [], "the run in RUN does not say which task it was trained on: name its dataset with --data"),
-        (damage, [], "no checkpoint in RUN/checkpoint can be read"),
+        (
+            damage,
+            [],
+            "RUN/checkpoint/step-000000030.safetensors is damaged (its checksum is wrong), and no older checkpoint is"
+            " whole: the results of the run stay,",
+        ),
+        (damage_newest, [], "RUN/checkpoint/step-000000030.safetensors is damaged (its checksum is wrong): the finish"),
+        (name_python, [], "model 'os:system' is no model: os is part of Python\n"),
         (lose_checkpoints, [], "the run in RUN is finished, and only its small files were kept, not its checkpoint:"),
         (stop_early, [], "the run in RUN has no checkpoint yet: resume it first"),
         (occupy, [], "RUN/analysis exists already: choose another folder with --out, or say --force to replace it"),
@@ -181,6 +198,15 @@ def test_an_unfinished_run_can_be_analysed_on_request(run: Path) -> None:
     study = study_run(run, unfinished=True)
     assert not study.finished
     assert study.step == 30
+
+
+def test_the_analysis_of_an_older_checkpoint_says_so(run: Path) -> None:
+    unfinish(run)
+    damage_newest(run)
+    study = study_run(run, unfinished=True, seeds=[0])
+    assert study.step == 20
+    line = "step-000000030.safetensors is damaged (its checksum is wrong): taken is the checkpoint before, of step 20"
+    assert f"{run / 'checkpoint' / line}" in study.analysis.notes
 
 
 def test_force_replaces_an_analysis(run: Path) -> None:

@@ -51,6 +51,7 @@ FORMS = "write 25 (that is 0 … 24), 3,7,9, 25-49 or 7-7"
         ("9-3", f"--seeds 9-3: 9-3 runs backwards; {FORMS}"),
         ("1,2,1", "--seeds 1,2,1: seed 1 is given twice; every seed once"),
         ("0-999999", "--seeds 0-999999: at most 100,000 in one run"),
+        ("9" * 5000, f"--seeds {'9' * 5000}: seeds go up to 4294967295"),
         ("9999999999-9999999999", "--seeds 9999999999-9999999999: seeds go up to 4294967295"),
     ],
 )

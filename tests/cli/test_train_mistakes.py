@@ -66,7 +66,8 @@ ZOO = "lstm, transformer, ndr, lstm_uni, gru, rnn, transformer_untied"
         ),
         ("gru R --set clip=1 --set clip=2", "--set clip=2: --set clip=1 is given too; leave one of them out"),
         ("gru R --splits=", "unknown split '': choose from train, iid, ood, singles, pairs, any"),
-        ("gru R --set curriculum=json:dumps", "the curriculum failed: TypeError: dumps() takes 1 positional argument"),
+        ("gru R --set curriculum=own:no_module", "the curriculum failed: TypeError: no_module() takes 2 positional"),
+        ("gru R --set curriculum=json:dumps", "curriculum 'json:dumps' is no curriculum: json is part of Python"),
         ("gru R --set curriculum=own:nobody", "the curriculum leaves no examples at step 0: some weights must be"),
         ("gru R --set rate=1", "unknown setting 'rate': choose from steps, batch, lr"),
         ("gru R --set clip=-1", "clip -1: must be 0 (none) to a million"),
@@ -78,9 +79,10 @@ ZOO = "lstm, transformer, ndr, lstm_uni, gru, rnn, transformer_untied"
         ("ndr R --size heads=3", "--size heads=3: must divide the width, 64; use 2 or 4"),
         ("gru R --symbols 1", "--symbols 1: use 2 to 1000"),
         ("nowhere:model R", "model 'nowhere:model': cannot import nowhere: ModuleNotFoundError: "),
-        ("json:model R", "model 'json:model': json has no 'model'"),
-        ("json:__doc__ R", "model 'json:__doc__': __doc__ is of type str, not a callable"),
-        ("json:loads R", "model 'json:loads': the factory raised "),
+        ("own:model R", "model 'own:model': own has no 'model'"),
+        ("own:text R", "model 'own:text': text is of type str, not a callable"),
+        ("own:nobody R", "model 'own:nobody': the factory raised TypeError: nobody() missing 1 required"),
+        ("json:loads R", "model 'json:loads' is no model: json is part of Python"),
         ("own:no_module R", "model 'own:no_module': the factory returned int; it should return an nn.Module"),
         (
             "own:every_token R",
@@ -94,6 +96,7 @@ ZOO = "lstm, transformer, ndr, lstm_uni, gru, rnn, transformer_untied"
 def test_train_names_what_is_wrong_and_what_would_be_right(refused: Refused, arguments: str, line: str) -> None:
     Path("own.py").write_text(
         "from torch import nn\n"
+        "text = 'no callable'\n"
         "def nobody(progress, length, tokens): return 0 * tokens[:, 0]\n"
         "def no_module(vocab_size, n_classes): return 7\n"
         "def every_token(vocab_size, n_classes): return nn.Embedding(vocab_size, n_classes)\n"
@@ -243,6 +246,22 @@ def test_a_finished_run_of_which_small_files_were_kept_is_told_from_an_unfinishe
     )
     Path("run/result.json").unlink()
     assert refused("evaluate", "run", "--data", "data") == "the run in run has no checkpoint yet: resume it first"
+
+
+def test_evaluate_does_not_take_an_older_checkpoint_for_a_finished_run(refused: Refused, run: tuple[str, ...]) -> None:
+    (path,) = Path("run/checkpoint").glob("*.safetensors")
+    for file in (path.with_suffix(".json"), path):
+        shutil.copy(file, file.with_stem("step-000000000"))
+    os.truncate(path, 300)
+    line = f"{path} is damaged (its checksum is wrong): the finished run in run keeps its results, but its weights"
+    assert refused("evaluate", "run", "--data", "data").startswith(line)
+
+
+def test_very_long_numbers_are_cut_short(refused: Refused) -> None:
+    seed, short = "1" + 400 * "0", "100000000… (401 digits)"
+    assert refused("generate", "R", "--seed", seed, "--out", "new") == f"--seed {short}: use 0 to {2**63 - 1}"
+    line = f"--seeds {short}: at most 100,000 in one run"
+    assert refused("train", "gru", "R", "--seeds", seed, "--out", "run") == line
 
 
 def test_analyze_knows_its_devices(refused: Refused, run: tuple[str, ...]) -> None:

@@ -77,6 +77,27 @@ def test_a_module_that_does_not_help(
     assert str(caught.value) == f"model '{module}:Bag': {complaint}"
 
 
+@pytest.mark.parametrize(
+    ("name", "module"),
+    [("os:system", "os"), ("builtins:exec", "builtins"), ("xml.dom:minidom", "xml"), ("own_door:system", "posix")],
+)
+def test_what_is_part_of_python_is_no_model(name: str, module: str, write: Callable[[str, str], None]) -> None:
+    write("own_door", "from os import system")
+    with pytest.raises(ValueError, match=f"^model '{name}' is no model: {module} is part of Python$"):
+        load(name)
+
+
+def test_a_module_of_python_is_not_even_imported() -> None:
+    with pytest.raises(ValueError, match=r"^model 'antigravity:fly' is no model: antigravity is part of Python$"):
+        load("antigravity:fly")
+    assert "antigravity" not in sys.modules
+
+
+def test_a_partial_of_a_model_is_a_factory(write: Callable[[str, str], None]) -> None:
+    write("own_partial", BAG + "from functools import partial; small = partial(Bag)")
+    assert type(build("own_partial:small", vocab_size=9, n_classes=4)).__name__ == "Bag"
+
+
 class Returns(nn.Module):
     """Its forward returns what it is told."""
 

@@ -1,6 +1,7 @@
 """A run folder that somebody else wrote into is refused in one line."""
 
 import json
+import os
 import re
 import shutil
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ctlpp import generate, load_run, recipe_for, train
+from ctlpp import Recipe, generate, load_run, recipe_for, train
 from ctlpp.training.folder import read_config
 
 
@@ -54,6 +55,23 @@ def test_a_config_without_an_entry_or_with_one_of_another_kind_is_damaged(
         read_config(folder)
 
 
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("[1]", "CONFIG is damaged (it holds no JSON object): train in a new folder"),
+        ("{}", "CONFIG is damaged (format is null): train in a new folder"),
+        ("[" * 100_000, "CONFIG cannot be read: "),
+        ('{"format": 7, "versions": 1}', "FOLDER was written by another version of ctlpp (unknown): train again in a"),
+    ],
+)
+def test_a_config_that_is_something_else_is_not_called_another_version(folder: Path, text: str, line: str) -> None:
+    path = folder / "config.json"
+    path.write_text(text)
+    line = line.replace("CONFIG", str(path)).replace("FOLDER", str(folder))
+    with pytest.raises(ValueError, match=f"^{re.escape(line)}"):
+        read_config(folder)
+
+
 @pytest.mark.parametrize("entry", ["seconds", "splits", "loss_count", "stopped"])
 def test_a_checkpoint_without_an_entry_is_damaged(folder: Path, entry: str) -> None:
     (path,) = (folder / "checkpoint").glob("*.json")
@@ -61,3 +79,60 @@ def test_a_checkpoint_without_an_entry_is_damaged(folder: Path, entry: str) -> N
     line = f"the checkpoint in {folder} is damaged ({entry} is None): train in a new folder"
     with pytest.raises(ValueError, match=f"^{re.escape(line)}$"):
         load_run(folder)
+
+
+def test_the_only_checkpoint_of_a_finished_run_is_damaged(folder: Path) -> None:
+    (path,) = (folder / "checkpoint").glob("*.safetensors")
+    os.truncate(path, 3000)
+    line = (
+        f"{path} is damaged (its checksum is wrong), and no older checkpoint is whole:"
+        " the results of the run stay, only what needs its weights is lost: train it again in a new folder"
+    )
+    with pytest.raises(ValueError, match=f"^{re.escape(line)}$"):
+        load_run(folder)
+
+
+@pytest.fixture
+def longer(tiny: Any, splits: Any, tmp_path: Path) -> Path:
+    """A finished run with two checkpoints, of steps 16 and 20."""
+    recipe = Recipe(steps=20, batch=10, checkpoint_every=4)
+    train(tiny, splits, recipe=recipe, seeds=[0], out=tmp_path / "longer")
+    return tmp_path / "longer"
+
+
+def truncate(checkpoint: Path) -> str:
+    os.truncate(checkpoint / "step-000000020.safetensors", 300)
+    return "step-000000020.safetensors is damaged (its checksum is wrong)"
+
+
+def lose_weights(checkpoint: Path) -> str:
+    (checkpoint / "step-000000020.safetensors").unlink()
+    return "step-000000020.safetensors is missing"
+
+
+def lose_facts(checkpoint: Path) -> str:
+    (checkpoint / "step-000000020.json").unlink()
+    return "step-000000020.json is missing"
+
+
+def write_over_facts(checkpoint: Path) -> str:
+    (checkpoint / "step-000000020.json").write_text("{")
+    return "step-000000020.json is damaged (not JSON)"
+
+
+@pytest.mark.parametrize("damage", [truncate, lose_weights, lose_facts, write_over_facts])
+def test_a_finished_run_is_not_mistaken_for_its_older_checkpoint(longer: Path, tiny: Any, damage: Any) -> None:
+    line = (
+        f"{longer / 'checkpoint'}/{damage(longer / 'checkpoint')}: the finished run in {longer} keeps its results, but"
+        " its weights are lost; `ctlpp train … --resume`, as it was trained, makes them anew from step 16"
+    )
+    with pytest.raises(ValueError, match=f"^{re.escape(line)}$"):
+        load_run(longer, tiny)
+
+
+def test_of_an_unfinished_run_the_older_checkpoint_is_taken_with_a_note(longer: Path, tiny: Any) -> None:
+    (longer / "result.json").unlink()
+    line = truncate(longer / "checkpoint")
+    run = load_run(longer, tiny)
+    assert run.step == 16
+    assert run.notes == (f"{longer / 'checkpoint'}/{line}: taken is the checkpoint before, of step 16",)

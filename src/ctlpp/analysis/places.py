@@ -5,7 +5,7 @@ input with another value. The *effect* of the place is how often the model then 
 the base's. Donors, bases and their combination are all known from training, so this needs no generalisation. The place
 of a seed is the one with the greatest effect; of those within `TIE` of it, the last, where the value is settled. Where
 no single column has an effect of `ENOUGH`, all columns of the prefix together are a place, too. A place that does
-little for the first few inputs is not tried on the others.
+little for a seed on the first few inputs is not tried on the others. No seed's numbers depend on the other seeds.
 """
 
 from dataclasses import dataclass
@@ -70,12 +70,11 @@ def find_places(subject: Subject, inputs: Inputs) -> Places:
 
     every, first, rest = torch.arange(len(options)), slice(0, FIRST), slice(FIRST, len(tokens))
     count = torch.stack([hits(level, every, first) for level in range(len(own))], dim=1)  # (S, L, P)
-    tried = torch.full_like(count[0], len(tokens[first]))  # (L, P)
-    near = (count >= count.amax(dim=(1, 2), keepdim=True) - FAR * FIRST).any(0) & (len(tokens) > FIRST)
-    for level in torch.nonzero(near.any(1)).flatten().tolist():
-        count[:, level, near[level]] += hits(level, every[near[level]], rest)
-        tried[level, near[level]] = len(tokens)
-    effect = count / tried
+    near = (count >= count.amax(dim=(1, 2), keepdim=True) - FAR * FIRST) & (len(tokens) > FIRST)  # (S, L, P)
+    for level, some in enumerate(near.any(0)):  # tried if any seed needs it, counted for those that do
+        if some.any():
+            count[:, level, some] += hits(level, every[some], rest) * near[:, level, some]
+    effect = count / torch.where(near, len(tokens), len(tokens[first]))
     chosen, option = choose(effect, several=masks.sum(1) > 1)
     return Places(effect, chosen, option, masks[option], tuple(options))
 

@@ -115,6 +115,7 @@ def study_run(
     table = pq.read_table(BytesIO(run.metrics.parquet()))
     history = History.of(table, chosen.crowd.seeds)
     study = Study(config, analysis, history, run.diverged, run.step, finished)
+    analysis.notes.extend(run.notes)
     if not study.evaluated:
         analysis.notes.append("the run has no OOD accuracy: correlations are with the accuracy on new pairs")
     return study

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count as count_up
 from threading import Event
 from typing import Any
 
@@ -37,6 +37,7 @@ from ctlpp.analysis.stitching import stitch
 from ctlpp.analysis.subject import Subject
 from ctlpp.benchmark.task import Task
 from ctlpp.training.crowd import Crowd
+from ctlpp.wording import count
 
 STAGES = 100  # steps in which the progress of a seed is told
 PLACES = 5  # of them: where the value is
@@ -63,7 +64,7 @@ class Analysis:
     interchange: Array | None = None  # share of bases with a right answer, (S, F, F, n)
     bases: int = 0  # how many those are for every (donor's function, consumer, donor's symbol)
     stitched: dict[str, Array] = field(default_factory=dict)  # after a map, "orthogonal" or "affine"; nan: not tried
-    notes: list[str] = field(default_factory=list)  # what could not be done, and why
+    notes: list[str] = field(default_factory=list)  # what could not be done, or says less than usual, and why
 
     @property
     def right(self) -> Array:
@@ -147,6 +148,7 @@ def _ask(crowd: Crowd, inputs: Inputs, bases: int, advance: Callable[[int], None
     places = find_places(subject, inputs)
     found |= {"changed": places.options, "effect": places.effect.numpy()}
     found["place"] = torch.stack([places.level, places.option], dim=1).numpy()
+    found["together"] = (places.where.sum(1) > 1).numpy()
     advance(PLACES * seeds)
     for level in sorted(set(places.level.tolist())):
         rows = torch.nonzero(places.level == level).flatten().tolist()
@@ -181,7 +183,7 @@ def _exchange(
 
 def _spread(advance: Callable[[int], None], steps: int, calls: int) -> Callable[[], None]:
     """What to call so many times to advance by so many steps in all."""
-    numbers = count()
+    numbers = count_up()
 
     def once() -> None:
         number = next(numbers)
@@ -219,6 +221,11 @@ def _conclude(inputs: Inputs, seeds: tuple[int, ...], found: dict[str, Any]) -> 
     for kind, stitched in analysis.stitched.items():
         measures[f"stitch_{kind}"] = _share(stitched, inputs.ood)
     measures |= {name: found[name] for name in ("probe_within", "probe_across", "cka")}
+    if together := int(found["together"].sum()):
+        analysis.notes.append(
+            f"{together} of {count(len(seeds))}: no single column carries the value; all columns of the prefix are"
+            " exchanged together, which early in the network comes near to exchanging the input itself"
+        )
     if not inputs.partners:
         analysis.notes.append("no group meets new consumers in the test: measures across groups are not defined")
     return analysis

@@ -34,6 +34,8 @@ def evaluate(
     check_fit(trained.config, dataset.task, run, data)
     names = [name for name in dataset.splits if name != "train"] if splits is None else splits.split(",")
     scores = trained.evaluate({name: dataset.tensors(name) for name in names})
+    for note in trained.notes:
+        typer.echo(f"Note: {note}.", err=True)
     if not (run / "result.json").is_file():
         steps = trained.config["recipe"]["steps"]
         typer.echo(f"Note: the run in {run} is unfinished (step {trained.step:,} of {steps:,}).", err=True)

@@ -110,8 +110,8 @@ def raised_by_us(error: BaseException) -> bool:
 
 
 def fail(message: str, code: int = 2) -> NoReturn:
-    """One line on stderr, and out."""
-    line = " ".join(message.split())
+    """One line on stderr, in which very long numbers are cut short, and out."""
+    line = re.sub(r"\d{60,}", lambda number: f"{number[0][:9]}… ({len(number[0])} digits)", " ".join(message.split()))
     print(f"ctlpp: {line}", file=sys.stderr)
     sys.exit(code)
 

@@ -11,11 +11,14 @@ import re
 from collections.abc import Sequence
 
 _MOST = 100_000  # seeds in one run
+_GREATEST = 2**32 - 1
 _FORMS = "write 25 (that is 0 … 24), 3,7,9, 25-49 or 7-7"
 
 
 def parse_seeds(text: str) -> list[int]:
     """A count, or numbers and ranges with commas between them."""
+    if re.search(r"\d{1000}", text):  # there are numbers so long that Python does not read them
+        raise ValueError(f"--seeds {text}: seeds go up to {_GREATEST}")
     if text.isdecimal():
         return _range(text, 0, int(text) - 1)
     seeds: list[int] = []
@@ -48,8 +51,8 @@ def _range(text: str, first: int, last: int) -> list[int]:
         raise ValueError(f"--seeds {text}: {what}; {_FORMS}")
     if last - first >= _MOST:
         raise ValueError(f"--seeds {text}: at most {_MOST:,} in one run")
-    if last >= 2**32:
-        raise ValueError(f"--seeds {text}: seeds go up to {2**32 - 1}")
+    if last > _GREATEST:
+        raise ValueError(f"--seeds {text}: seeds go up to {_GREATEST}")
     return list(range(first, last + 1))
 
 

@@ -20,6 +20,7 @@ Example:
 import importlib
 import sys
 from collections.abc import Callable
+from inspect import isclass, isroutine
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ def load(name: str, kind: str = "model", what: str = "factory") -> Any:
     module_name, _, attribute = name.partition(":")
     if not module_name or not attribute.isidentifier():
         raise ValueError(f"{kind} {name!r}: write it as package.module:{what}")
+    _refuse_python(module_name, f"{kind} {name!r} is no {kind}")
     if str(Path.cwd()) not in sys.path:
         sys.path.append(str(Path.cwd()))
     try:
@@ -49,7 +51,16 @@ def load(name: str, kind: str = "model", what: str = "factory") -> Any:
     found = getattr(module, attribute)
     if not callable(found):
         raise ValueError(f"{kind} {name!r}: {attribute} is of type {type(found).__name__}, not a callable")
+    if isroutine(found) or isclass(found):  # also by another module's name for it
+        _refuse_python(getattr(found, "__module__", None) or "", f"{kind} {name!r} is no {kind}")
     return found
+
+
+def _refuse_python(module_name: str, who: str) -> None:
+    """Raise ValueError if a module is Python's own: names come from files, and those of strangers must do no harm."""
+    top = module_name.partition(".")[0]
+    if top in sys.stdlib_module_names:
+        raise ValueError(f"{who}: {top} is part of Python")
 
 
 def make(

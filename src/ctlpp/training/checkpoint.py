@@ -8,8 +8,8 @@ Example:
     >>> import tempfile, torch
     >>> folder = Path(tempfile.mkdtemp())
     >>> save(folder, 100, {"weights": torch.ones(2, 3)}, {"note": "hello"})
-    >>> tensors, facts, warnings = newest(folder)
-    >>> facts["step"], facts["note"], warnings
+    >>> tensors, facts, damaged = newest(folder)
+    >>> facts["step"], facts["note"], damaged
     (100, 'hello', [])
 """
 
@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import safetensors.torch
+from safetensors import SafetensorError
 from torch import Tensor
 
 FORMAT = 1  # of checkpoints and run folders; raised when an older one cannot be continued
@@ -45,26 +46,36 @@ def save(folder: Path, step: int, tensors: Mapping[str, Tensor], facts: Mapping[
 
 
 def newest(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any], list[str]] | None:
-    """Tensors and facts of the newest checkpoint that is whole, and a line for each one that is not."""
-    warnings: list[str] = []
+    """Tensors and facts of the newest checkpoint that is whole, and a line for each newer one that is not."""
+    damaged: list[str] = []
     for path in sorted(folder.glob("step-*.json"), reverse=True):
         try:
-            facts = json.loads(path.read_text())
-            data = path.with_suffix(".safetensors").read_bytes()
-            if sha256(data).hexdigest() != facts["sha256"]:
-                raise ValueError("its checksum is wrong")
-            return safetensors.torch.load(data), facts, warnings
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            warnings.append(f"checkpoint {path.stem} is damaged ({_why(error)}): falling back to the one before")
-    if warnings:
-        raise ValueError(f"no checkpoint in {folder} can be read: remove the folder {folder.parent} and train again")
+            return *_read(path), damaged
+        except ValueError as error:
+            damaged.append(str(error))
+    if damaged:
+        finished = (folder.parent / "result.json").is_file()
+        lost = "the results of the run stay, only what needs its weights is lost: " if finished else ""
+        raise ValueError(f"{damaged[0]}, and no older checkpoint is whole: {lost}train it again in a new folder")
     return None
 
 
-def _why(error: Exception) -> str:
-    if isinstance(error, FileNotFoundError):
-        return "a file is missing"
-    return "not JSON" if isinstance(error, json.JSONDecodeError) else str(error).splitlines()[0]
+def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Tensors and facts of the checkpoint with this JSON file; ValueError names the file that is damaged."""
+    file = path
+    try:
+        facts = json.loads(path.read_text())
+        checksum = facts["sha256"]
+        file = path.with_suffix(".safetensors")
+        data = file.read_bytes()
+        if sha256(data).hexdigest() != checksum:
+            raise ValueError("its checksum is wrong")
+        return safetensors.torch.load(data), facts
+    except FileNotFoundError as error:
+        raise ValueError(f"{file} is missing") from error
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, SafetensorError) as error:
+        why = "not JSON" if isinstance(error, json.JSONDecodeError) else str(error).partition("\n")[0]
+        raise ValueError(f"{file} is damaged ({why})") from error
 
 
 def write_atomically(path: Path, data: bytes) -> None:

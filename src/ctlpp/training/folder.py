@@ -3,7 +3,7 @@
 import contextlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import NoneType
@@ -14,6 +14,7 @@ from ctlpp.training.recipe import SAVING
 
 _DECIDES = ("model", "options", "variant", "protocol", "vocab_size", "n_classes", "seeds", "parameters")
 _KINDS: dict[tuple[str, ...], type | tuple[type, ...]] = {  # of what is read from a config
+    ("format",): int,
     **{(key,): str for key in ("model", "preset")},
     **{(key,): (str, NoneType) for key in ("variant", "protocol")},
     **{(key,): int for key in ("vocab_size", "n_classes", "parameters")},
@@ -81,19 +82,25 @@ def read_config(folder: Path) -> dict[str, Any]:
         raise ValueError(f"no run in {folder}: there is no config.json in it; {remedy}") from error
     except NotADirectoryError as error:
         raise ValueError(f"{folder} is a file, not a run folder, as `ctlpp train` writes it") from error
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ValueError(f"{folder / 'config.json'} cannot be read: {str(error).splitlines()[0]}") from error
-    if not isinstance(config, dict) or config.get("format") != FORMAT:
-        version = config.get("versions", {}).get("ctlpp", "unknown") if isinstance(config, dict) else "unknown"
+    if not isinstance(config, dict):
+        raise _damaged(folder, "it holds no JSON object")
+    if config.get("format", FORMAT) != FORMAT:
+        versions = config.get("versions")
+        version = versions.get("ctlpp", "unknown") if isinstance(versions, dict) else "unknown"
         raise ValueError(f"{folder} was written by another version of ctlpp ({version}): train again in a new folder")
     for place, kind in _KINDS.items():
         value: Any = config
         for key in place:
             value = value.get(key)
         if not isinstance(value, kind):
-            entry = ".".join(place)
-            raise ValueError(f"{folder / 'config.json'} is damaged ({entry} is {_text(value)}): train in a new folder")
+            raise _damaged(folder, f"{'.'.join(place)} is {_text(value)}")
     return config
+
+
+def _damaged(folder: Path, why: str) -> ValueError:
+    return ValueError(f"{folder / 'config.json'} is damaged ({why}): train in a new folder")
 
 
 def check_kept(folder: Path, remedy: str) -> None:
@@ -101,6 +108,22 @@ def check_kept(folder: Path, remedy: str) -> None:
     if (folder / "result.json").is_file() and not any((folder / "checkpoint").glob("step-*.json")):
         lost = f"the run in {folder} is finished, and only its small files were kept, not its checkpoint"
         raise ValueError(f"{lost}: {remedy}")
+
+
+def check_last(folder: Path, step: int, damaged: Sequence[str]) -> None:
+    """Raise ValueError if a run is finished, but the newest checkpoint that is whole, of this step, is not its last."""
+    path = folder / "result.json"
+    if not path.is_file():
+        return
+    lost = list(damaged)
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
+        if step != (last := int(json.loads(path.read_text())["steps"])):
+            lost.append(f"{folder / 'checkpoint' / f'step-{last:09d}.json'} is missing")
+    if lost:
+        raise ValueError(
+            f"{lost[0]}: the finished run in {folder} keeps its results, but its weights are lost;"
+            f" `ctlpp train … --resume`, as it was trained, makes them anew from step {step}"
+        )
 
 
 def check_same(folder: Path, found: dict[str, Any], wanted: dict[str, Any]) -> None:

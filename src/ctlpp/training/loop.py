@@ -69,9 +69,9 @@ class Training:
         found = checkpoint.newest(self.folder / "checkpoint")
         if found is None:
             return
-        tensors, facts, warnings = found
-        for line in warnings:
-            tell(self.observers, "on_note", f"warning: {line}")
+        tensors, facts, damaged = found
+        for line in damaged:
+            tell(self.observers, "on_note", f"warning: {line}: falling back to the checkpoint before")
         if facts.get("format") != checkpoint.FORMAT or facts.get("parameters") != self.config["parameters"]:
             raise ValueError(f"the checkpoint in {self.folder} is of another model or version: choose another folder")
         check_facts(facts, self.folder)

@@ -26,6 +26,7 @@ class Run:
     seconds: float  # spent, over all sittings …
     aside: float = 0.0  # … and how many of them on evaluations and checkpoints
     folder: Path | None = None
+    notes: tuple[str, ...] = ()  # what was not as usual when it was loaded
 
     def __repr__(self) -> str:
         about, many = self.config, count(len(self.crowd.seeds))

@@ -22,7 +22,7 @@ from ctlpp.models.own import Factory, load
 from ctlpp.training import checkpoint
 from ctlpp.training.batches import Batches, Curriculum
 from ctlpp.training.crowd import gather
-from ctlpp.training.folder import check_kept, claim, locked, move, read_config, where
+from ctlpp.training.folder import check_kept, check_last, claim, locked, move, read_config, where
 from ctlpp.training.inputs import Data, find_device, find_model, read_data
 from ctlpp.training.loop import Training, fit
 from ctlpp.training.observers import Notes, tell
@@ -98,6 +98,7 @@ def _note_move(training: Training, here: str) -> None:
 def load_run(folder: Path | str, factory: Factory | None = None, device: str = "cpu") -> Run:
     """A run from its folder: the trained crowd, its settings and its history.
 
+    Of an unfinished run whose newest checkpoint is damaged it takes the older one, and `notes` say so.
     factory: that of a model of one's own which was given as a callable; others are found by their names.
     """
     folder = Path(folder)
@@ -108,10 +109,14 @@ def load_run(folder: Path | str, factory: Factory | None = None, device: str = "
     found = checkpoint.newest(folder / "checkpoint")
     if found is None:
         raise ValueError(f"the run in {folder} has no checkpoint yet: resume it first")
+    tensors, facts, damaged = found
+    check_last(folder, facts.get("step", 0), damaged)
     place = find_device(device)
     crowd = gather(factory, config["vocab_size"], config["n_classes"], config["seeds"], place, config["model"])
     crowd.vectorised = config["engine"]["vectorised"]
-    return Run.from_checkpoint(config, crowd, found[0], found[1], folder)
+    run = Run.from_checkpoint(config, crowd, tensors, facts, folder)
+    run.notes = tuple(f"{line}: taken is the checkpoint before, of step {run.step}" for line in damaged)
+    return run
 
 
 def _arrange(stepper: Stepper, batches: Batches, memory: int | None, observers: Sequence[object]) -> None:
