@@ -46,7 +46,7 @@ def config_of(task: Task, seeds: Sequence[int], **other: Any) -> dict[str, Any]:
         "recipe": {"steps": 300, "batch": 64, "betas": [0.9, 0.999]},
         "data": {"train": "0" * 64},
         "task": json.loads(to_json(task, recipe, {})),
-        "engine": {"device": "cpu", "device_name": "CPU"},
+        "engine": {"device": "cpu", "device_name": "CPU", "vectorised": True, "seeds_at_a_time": len(seeds)},
         "versions": {"ctlpp": "0.1.0", "torch": "2.13.0", "python": "3.11.7"},
         "started": "2026-11-15T09:52:27+00:00",
         **other,
@@ -117,6 +117,8 @@ def write_analysis(folder: Path, task: Task, seeds: Sequence[int], random: int =
     content = {
         "format": 1,
         "seeds": list(seeds),
+        "step": 300,
+        "finished": True,
         "functions": functions,
         "symbols": symbols,
         "groups": groups,
@@ -187,6 +189,13 @@ def make_run(
     return folder
 
 
+def outdate(run: Path, step: int = 164) -> Path:
+    """The same run, with an analysis that was made at an earlier step."""
+    path = run / "analysis" / "analysis.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"step": step, "finished": False}))
+    return run
+
+
 def with_seeds(run: Path, changes: Mapping[int, Mapping[str, Any]]) -> Path:
     """The same run, with other entries for some of its seeds, by their place."""
     result = json.loads((run / "result.json").read_text())
@@ -222,7 +231,9 @@ class Opened:
 
     def picture(self, at: int = 0) -> str:
         """The pixels of a matrix; the chosen seed's similarity is the first."""
-        return str(self.page.evaluate(f"document.querySelectorAll('.matrix canvas')[{at}].toDataURL()"))
+        canvas = f"document.querySelectorAll('.matrix canvas')[{at}]"
+        self.page.wait_for_function(f"() => {canvas}.width === {canvas}.height")  # not so before it is drawn
+        return str(self.page.evaluate(f"{canvas}.toDataURL()"))
 
     def column(self, number: int) -> list[str]:
         """The cells of a column of the table of runs."""

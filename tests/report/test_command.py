@@ -5,9 +5,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.report.conftest import make_run
+import torch
+from tests.report.conftest import make_run, outdate
 
 from ctlpp.cli.main import main
+from ctlpp.training.checkpoint import save
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -32,7 +34,7 @@ def test_it_writes_the_page_and_says_what_is_in_it(report: Command, tmp_path: Pa
     make_run(tmp_path / "runs" / "a")
     (make_run(tmp_path / "runs" / "b", analysed=False) / "result.json").unlink()
     code, out, err = report("runs", "--out", "pages/report.html")
-    assert (code, err) == (0, "Note: 1 unfinished.\n")
+    assert (code, err) == (0, "Note: 1 unfinished: b.\n")
     assert out.startswith("2 runs, 1 of them analysed: pages/report.html (0.")
     assert (tmp_path / "pages" / "report.html").read_text().startswith("<!doctype html>")
 
@@ -50,6 +52,30 @@ def test_damaged_analyses_are_named_and_do_not_count(report: Command, tmp_path: 
     assert cut.startswith("Note: the analysis of cut cannot be used: analysis.json cannot be read: Expecting ")
     assert older == "Note: the analysis of older cannot be used: analysis.json was written by another version of ctlpp."
     assert partly.startswith("Note: the analysis of partly is incomplete: pairs.parquet cannot be read: ")
+
+
+def test_runs_that_are_not_finished_ones_are_named_three_of_them(report: Command, tmp_path: Path) -> None:
+    for number in range(5):
+        run = make_run(tmp_path / "runs" / f"cut-{number}", analysed=False)
+        (run / "config.json").write_text("{")
+        (make_run(tmp_path / "runs" / f"started-{number // 3}" / str(number), analysed=False) / "result.json").unlink()
+    make_run(tmp_path / "runs" / "older", analysed=False, format=0)
+    assert report("runs")[2].splitlines() == [
+        "Note: 5 unfinished: started-0/0, started-0/1, started-0/2 and 2 more.",
+        "Note: 5 damaged: cut-0, cut-1, cut-2 and 2 more.",
+        "Note: 1 of another version: older.",
+    ]
+
+
+def test_an_analysis_made_before_the_end_is_named_with_its_remedy(report: Command, tmp_path: Path) -> None:
+    make_run(tmp_path / "runs" / "new")
+    old = outdate(make_run(tmp_path / "runs" / "an old one"))
+    save(old / "checkpoint", 300, {"weights": torch.ones(2, 3)}, {})
+    code, out, err = report("runs")
+    assert code == 0
+    assert out.startswith("2 runs, 2 of them analysed")
+    remedy = "`ctlpp analyze 'runs/an old one' --force`, then the report again"
+    assert err == f"Note: the analysis of an old one is of step 164, not of the end (step 300): {remedy}.\n"
 
 
 @pytest.mark.parametrize(

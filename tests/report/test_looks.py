@@ -225,3 +225,17 @@ def test_iid_accuracy_has_median_interval_and_its_difference_from_the_published_
     assert lines[2:] == [f"IID {gap:+.2f}", f"{low:+.2f} … {high:+.2f}"]
     other = tables.last.locator(f"td[data-label='{HEADS[0]}']").inner_text().splitlines()
     assert other[2:] == ["IID 1.00 … 1.00", "IID median 1.00"]
+
+
+def test_a_wide_grid_scrolls_by_itself_in_a_narrow_window(opened: Open, tmp_path: Path) -> None:
+    for shared in range(2, 7):
+        task = make_task("S", 8, 16, shared_functions=4, shared_symbols=shared)
+        make_run(tmp_path / "runs" / str(shared), (0.2, 0.4), task, analysed=False)
+    write_report([tmp_path / "runs"], tmp_path / "report.html")
+    page = opened(tmp_path / "report.html", width=360).page
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    assert page.locator("#staged .scroll").evaluate("(one) => one.scrollWidth > one.clientWidth")
+    settings = page.locator("#results td.setting").all_inner_texts()
+    assert [setting.splitlines()[0] for setting in settings] == [
+        f"protocol paper, preset quick, 4 shared functions, {shared} shared symbols" for shared in range(2, 7)
+    ]

@@ -37,6 +37,8 @@ class Elements(HTMLParser):
         ({"seed": 0, "recipe": {"train": 100}}, []),
         ({"seed": 1, "recipe": {"distinct_sequences": "n/7"}}, ["repeated sequences n/7", "function table 1"]),
         ({"seed": 2, "recipe": {"distinct_sequences": 3000}}, ["repeated sequences 3000", "function table 2"]),
+        ({"shared_functions": 16, "shared_symbols": 1}, ["16 shared functions", "1 shared symbol"]),
+        ({"shared_functions": None, "shared_symbols": "6"}, []),
         ({"seed": "1", "recipe": {"distinct_sequences": [7]}}, []),
     ],
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.report.conftest import make_run
+from tests.report.conftest import make_run, outdate
 
 from ctlpp.analysis.correlation import correlate
 from ctlpp.report.collecting import collect
@@ -44,6 +44,15 @@ def test_a_run_that_is_all_of_its_setting_has_nothing_to_add(tmp_path: Path) -> 
     measures = [measure for package in packages for measure in package.facts.get("inside", {}).get("measures", [])]
     assert len(measures) == 2
     assert not any("together" in measure for measure in measures)
+
+
+def test_an_analysis_of_an_earlier_step_is_no_part_of_it(tmp_path: Path) -> None:
+    outdate(make_run(tmp_path / "runs" / "0-2"))
+    make_run(tmp_path / "runs" / "3-5", first=3)
+    make_run(tmp_path / "runs" / "6-8", first=6)
+    old, *others = together(tmp_path / "runs")
+    assert old is None
+    assert [found[0] for found in others] == [6, 6]
 
 
 def test_a_seed_in_two_runs_counts_once(tmp_path: Path) -> None:

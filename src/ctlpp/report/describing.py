@@ -10,6 +10,7 @@ from typing import Any
 from ctlpp.report.collecting import Record
 from ctlpp.report.strangers import items, part, text, whole
 from ctlpp.statistics.summary import summarise
+from ctlpp.wording import count
 
 SECTIONS = {
     "options": "model",
@@ -78,10 +79,12 @@ def _size(task: dict[str, Any]) -> str:
 
 
 def _draw(task: dict[str, Any]) -> list[str]:
-    """What tells data of one variant and size apart: a limit on distinct sequences, another function table."""
+    """What tells data of one variant and size apart: what S shares, a limit on distinct sequences, another table."""
+    shared = [(whole(task.get(f"shared_{noun}s")), noun) for noun in ("function", "symbol")]
     limit, table = part(task.get("recipe")).get("distinct_sequences"), whole(task.get("seed"))
     sequences = text(limit) or str(whole(limit) or "")
-    return [f"repeated sequences {sequences}"] * bool(sequences) + [f"function table {table}"] * bool(table)
+    found = [count(many, f"shared {noun}") for many, noun in shared if many is not None]
+    return found + [f"repeated sequences {sequences}"] * bool(sequences) + [f"function table {table}"] * bool(table)
 
 
 def settings_of(record: Record) -> list[list[str]]:

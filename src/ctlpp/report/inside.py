@@ -64,6 +64,7 @@ def add_inside(package: Package, folder: Path) -> None:
     notes = [text(note) for note in items(content.get("notes"))]
     package.facts["inside"] = {
         "seeds": names.seeds,
+        "step": whole(content.get("step")),
         "functions": names.functions,
         "symbols": names.symbols,
         "groups": names.groups,

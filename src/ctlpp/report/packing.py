@@ -32,6 +32,7 @@ class Package:
         self.facts = facts
         self.arrays: dict[str, Bytes] = {}
         self.damage: list[str] = []  # why something of the analysis is missing that should be there
+        self.stale = ""  # of which step the analysis is, if that is not the step of the accuracies
 
     def add(self, name: str, array: Bytes) -> None:
         """Append an array of bytes, whatever its shape."""

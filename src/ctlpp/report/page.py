@@ -17,7 +17,7 @@ from importlib.resources import files
 from typing import Any
 
 import ctlpp
-from ctlpp.report.advising import advice
+from ctlpp.report.advising import advice, renewal, staleness
 from ctlpp.report.collecting import Record
 from ctlpp.report.comparing import results
 from ctlpp.report.curves import add_curves
@@ -49,6 +49,7 @@ def make_page(records: Sequence[Record], packages: Sequence[Package] | None = No
     }
     for run, package in zip(data["runs"], packages, strict=True):
         run["inside"] = "similarity" in package.arrays or "right" in package.arrays
+        run["stale"] = package.stale
     drawings = list(dict.fromkeys(graphs.values()))
     rest = len(embedded(data)) + sum(map(len, drawings)) + 200_000
     levels, texts = squeeze(packages, LARGEST - rest)
@@ -65,9 +66,18 @@ def pack(record: Record) -> Package:
     add_curves(package, record.folder / "metrics.parquet")
     if (record.folder / "analysis" / "analysis.json").is_file():
         add_inside(package, record.folder / "analysis")
+        add_staleness(package, record)
     else:
         package.facts["inside_missing"] = advice(record)
     return package
+
+
+def add_staleness(package: Package, record: Record) -> None:
+    """Whether the analysis is older than the accuracies beside it, and what would give a new one."""
+    inside = package.facts.get("inside", {})
+    package.stale = staleness(record, inside.get("step"))
+    if package.stale:
+        inside["stale"] = f"This analysis is {package.stale}: {renewal(record)}."
 
 
 def squeeze(packages: Sequence[Package], room: int) -> tuple[int, list[str]]:

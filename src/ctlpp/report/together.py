@@ -15,11 +15,14 @@ from ctlpp.report.packing import Package
 
 
 def add_together(records: Sequence[Record], packages: Sequence[Package]) -> None:
-    """Give every measure of a run that is a part of its setting the correlation over the whole setting."""
+    """Give every measure of a run that is a part of its setting the correlation over the whole setting.
+
+    An analysis of an earlier step than the accuracies is no part of it.
+    """
     inside = {
         record.folder: package.facts["inside"]
         for record, package in zip(records, packages, strict=True)
-        if "inside" in package.facts
+        if "inside" in package.facts and not package.stale
     }
     for setting in settings(records):
         parts = [inside[record.folder] for record in setting.records if record.folder in inside]

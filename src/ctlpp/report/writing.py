@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ctlpp.report.advising import renewal
 from ctlpp.report.collecting import Record, collect
 from ctlpp.report.packing import Package
 from ctlpp.report.page import make_page, pack
@@ -57,13 +58,23 @@ def write_report(
 
 
 def remarks(records: Sequence[Record], packages: Sequence[Package]) -> Iterator[str]:
-    """How many runs are not finished ones of ours, and which analyses are damaged, and why."""
-    states = Counter(record.state for record in records)
-    yield from (f"{states[state]} {noun}" for state, noun in NOUNS.items() if states[state])
+    """Which runs are not finished ones of ours, and which analyses are damaged or old, and why."""
+    for state, noun in NOUNS.items():
+        if names := [record.name for record in records if record.state == state]:
+            yield f"{len(names)} {noun}: {listed(names)}"
     for record, package in zip(records, packages, strict=True):
         if package.damage:
             what = "is incomplete" if "inside" in package.facts else "cannot be used"
             yield f"the analysis of {record.name} {what}: {'; '.join(package.damage)}"
+        if package.stale:
+            what = renewal(record, shlex.quote(str(record.folder)))
+            yield f"the analysis of {record.name} is {package.stale}: {what}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first three names, and how many more there are."""
+    more = len(names) - 3
+    return ", ".join(names[:3]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def is_report(path: Path) -> bool:

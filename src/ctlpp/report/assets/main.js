@@ -129,7 +129,7 @@ function showInside(view, other, facts) {
     el("span", {}, "0", el("i", { class: "scale", css: { background: heatScale() } }), "1"));
   const scope = segments("Symbols", [["symbol", symbols], ["all", "all symbols"]], chosen.scope, set("scope", false));
   show("inside-body", thumbs, groups, el("div", { class: "pair" },
-    sides.map((side, at) => el("div", { class: at ? "who second" : "who" }, title(side), at > 0 && lacking && el("span", { class: "note small" }, `There is no symbol ${symbol} here: symbol ${other.symbolName} is shown.`))),
+    sides.map((side, at) => el("div", { class: at ? "who second" : "who" }, title(side), (at === 0 || side.run !== view.run) && side.facts.stale && el("span", { class: "note small stale" }, side.facts.stale), at > 0 && lacking && el("span", { class: "note small" }, `There is no symbol ${symbol} here: symbol ${other.symbolName} is shown.`))),
     row("Similarity", `Cosine similarity of the vectors under the classifier for ${symbols}, made by every function. Bright everywhere: one way to represent it. Blocks: several.`, similarityOf,
       segments("Order", [["clusters", "by cluster"], ["groups", "by group"]], chosen.order, set("order", false))),
     row("Clusters", "The ways in which this symbol is represented, by functions; the colour is the function’s group.", clustersOf),
@@ -163,7 +163,7 @@ function showMeasures(view, other) {
       scatter(points, `OOD accuracy against ${measure.label}, one dot a seed`));
   });
   show("measures-body", el("p", { class: "lead break" }, `Measures of ${data.runs[view.run].name}, their mean and their correlation with OOD accuracy over ${left < total ? `the ${left} of its ${plural(total, "seed")} that have not diverged` : "its seeds"} (Pearson, 95 % bootstrap interval). `, several && "Other runs have more seeds of this setting: the last column is over all of them."),
-    unlearned(view),
+    view.facts.stale && el("p", { class: "note small stale" }, view.facts.stale), unlearned(view),
     el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Measures" }, el("table", { class: "list" }, el("thead", {}, el("tr", {}, ["Measure", `Seed ${view.seed}`, other ? `Seed ${other.seed} beside it` : "Beside it", "Mean over seeds", "Correlation with OOD", ...(several ? [`… over all ${Math.max(...view.facts.measures.map((measure) => measure.together?.[0] ?? 0))} seeds`] : [])]
       .map((head, at) => el("th", { scope: "col", class: at ? "number" : "" }, head)))), el("tbody", {}, rows))),
     el("h3", {}, "OOD accuracy (up) against each measure, a dot a seed"), el("div", { class: "grid" }, plots),

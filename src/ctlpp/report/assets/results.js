@@ -106,7 +106,7 @@ function showStaged() {
   show("staged-body", el("p", { class: "lead" }, "OOD accuracy on variant S by the number of shared functions and of symbols that they may receive from both paths."),
     el("div", { class: "tables" }, data.grids.map((grid) => el("div", {},
       el("h3", {}, titleOf(grid.model)), el("p", { class: "small quiet" }, grid.about),
-      el("div", { class: "scroll" }, el("table", { class: "heat" },
+      el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Grid of S, ${titleOf(grid.model)}` }, el("table", { class: "heat" },
         el("caption", { class: "unseen" }, `OOD accuracy of ${titleOf(grid.model)} by shared functions and shared symbols`),
         el("thead", {}, el("tr", {}, el("td", { class: "corner" }, "functions ↓ symbols →"), grid.symbols.map((count) => el("th", { scope: "col" }, count)))),
         el("tbody", {}, grid.functions.map((count, row) => el("tr", {}, el("th", { scope: "row" }, count),

@@ -15,7 +15,7 @@ const COLUMNS = [
   { name: "OOD", numeric: true, key: (run) => run.summary.ood.mean, cell: (run) => spread(run.summary.ood.mean, run.summary.ood.std) },
   { name: "Solved", numeric: true, key: (run) => (run.seeds.length ? run.summary.ood.solved / run.seeds.length : null), cell: (run) => (run.seeds.length ? `${run.summary.ood.solved} of ${run.seeds.length}` : none) },
   { name: "Parameters", numeric: true, key: (run) => run.parameters, cell: (run) => thousands(run.parameters) },
-  { name: "Inside", key: (run) => (run.inside ? 0 : 1), cell: (run) => (run.inside ? "analysed" : none) },
+  { name: "Inside", key: (run) => (run.inside ? 0 : 1), cell: (run) => (run.inside ? ["analysed", run.stale && el("span", { class: "sub" }, run.stale)] : none) },
 ];
 const table = { sort: null, down: false, text: "", model: "", variant: "", state: "" };
 
@@ -82,13 +82,7 @@ function listRuns() {
 function showSettings() {
   const made = data.runs.map((run, at) => el("details", { "data-run": at, on: { toggle: ({ target }) => target.open && fillSettings(target) } },
     el("summary", {}, run.name, " ", el("span", { class: "quiet" }, [titleOf(run.model), run.variant].filter(Boolean).join(" on ")))));
-  show("settings-body", made);
-  let opened = []; // for printing alone
-  addEventListener("beforeprint", () => {
-    opened = made.filter((details) => !details.open);
-    opened.forEach((details) => { fillSettings(details); details.open = true; });
-  });
-  addEventListener("afterprint", () => opened.forEach((details) => { details.open = false; }));
+  show("settings-body", el("p", { class: "quiet paper" }, "The settings of a run are printed here if they are open on the page."), made);
 }
 
 function fillSettings(details) {
