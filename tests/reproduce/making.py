@@ -13,10 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from tests.report.conftest import config_of, make_task, write_analysis
 
+from ctlpp.benchmark.settings import Settings
 from ctlpp.benchmark.task import Task
 from ctlpp.models.zoo import MODELS
+from ctlpp.reproduce.pieces import recipe_of
 from ctlpp.reproduce.plan import Planned, plan
-from ctlpp.training.recipe import recipe_for
 
 LENGTHS = range(2, 7)
 DATA = ("seed", "shared_functions", "shared_symbols")
@@ -63,8 +64,9 @@ def make_piece(
 
 def task_of(cell: Planned) -> Task:
     """The task of a cell."""
-    options = {key: value for key, value in cell.options.items() if key in DATA}
-    return make_task(cell.variant, 8, 32, max_length=6, protocol=cell.protocol, **options)
+    sizes = {"symbols": 8, "functions": 32, "max_length": 6}
+    options = {key: value for key, value in cell.options.items() if key in (*DATA, *sizes)}
+    return make_task(cell.variant, protocol=cell.protocol, **sizes | options)
 
 
 def config(cell: Planned, task: Task, seeds: Sequence[int]) -> dict[str, Any]:
@@ -75,12 +77,11 @@ def config(cell: Planned, task: Task, seeds: Sequence[int]) -> dict[str, Any]:
         model=cell.model,
         preset=cell.preset,
         options=dict(MODELS[cell.model].sizes[cell.preset]),
-        recipe=json.loads(json.dumps(asdict(recipe_for(cell.model, cell.preset, cell.variant)))),
+        recipe=json.loads(json.dumps(asdict(recipe_of(cell)))),
         parameters={"lstm": 407_816, "transformer": 155_018, "ndr": 673_299}[cell.model],
         engine={"device": "cuda", "device_name": "NVIDIA H200", "precision": "bf16"},
     )
-    limit = dict(cell.data).get("distinct_sequences")
-    made["task"]["recipe"] = {"train": 300_000} | ({"distinct_sequences": limit} if limit else {})
+    made["task"]["recipe"] = json.loads(json.dumps(Settings(variant=cell.variant, **cell.options).recipe()))
     return made
 
 

@@ -52,8 +52,8 @@ def test_cells_that_ask_for_the_same_number_stand_together(tmp_path: Path) -> No
         ),
         (
             {"ndr-R-released": 0.85, "ndr-R-paper": 0.75, "ndr-A-released": 0.34, "ndr-A-paper": 0.74},
-            "Nearest to the published OOD accuracies of NDR on A and NDR on R: **`released`**, 0.05 off on average,"
-            " against 0.20 for `paper`.",
+            "Nearest to the published OOD accuracies of NDR on A and NDR on R: **`released`**, 0.05 off on average"
+            " (0.00 and 0.10), against 0.20 (0.40 and 0.00) for `paper`.",
         ),
         ({"ndr-R-released": 0.95, "ndr-A-paper": 0.85}, ""),
         ({"ndr-R-released": 0.95}, ""),

@@ -120,10 +120,10 @@ def test_a_protocol_or_a_preset_takes_the_place_of_the_planned_one() -> None:
     assert names(changed) == ["ndr-R-released-paper-preset"]
 
 
-def test_a_miniature_has_its_own_number_of_steps_whatever_the_preset() -> None:
-    usual, larger = (plan("table1", "quick", preset=preset) for preset in (None, "paper"))
-    assert [cell.steps for cell in larger] == [cell.steps for cell in usual]
-    assert {cell.preset for cell in larger} == {"paper"}
+def test_a_miniature_has_a_preset_of_its_own() -> None:
+    assert plan("all", "quick", preset="quick") == plan("all", "quick")
+    with pytest.raises(ValueError, match=r"--preset paper is for --scale full: a miniature has its own, quick"):
+        plan("all", "quick", preset="paper")
 
 
 def test_only_takes_a_model_and_a_variant_or_the_name_of_a_cell() -> None:

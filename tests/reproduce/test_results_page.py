@@ -116,12 +116,12 @@ def test_what_is_missing_is_said_with_its_cost(full: Path) -> None:
 
 
 def test_runs_of_the_miniature_are_compared_with_nothing(tmp_path: Path) -> None:
-    folder = make_piece(tmp_path, NAME, [0.5, 0.9], preset="quick")
-    folder.parent.rename(tmp_path / "runs" / "ndr-R-released-quick")
+    (cell,) = plan("table1", "quick", only=["ndr-R-released-quick"])
+    make_piece(tmp_path, cell, [0.5, 0.9])
     write_results(tmp_path)
     write_page(tmp_path, tmp_path / "page.md")
     text = (tmp_path / "page.md").read_text()
-    assert "Not compared: preset quick." in text
+    assert "Not compared: 6 functions, 3 symbols, " in text
     assert "No run is of the paper's size and settings" in text
     assert "two CPU cores" in text
     assert "hyper-parameters are those of the preset `quick` in both." in text
@@ -154,7 +154,7 @@ def test_a_cell_in_which_no_seed_converged_has_rows_figures_and_a_line_on_the_pa
     write_page(tmp_path, tmp_path / "page.md")
     text = (tmp_path / "page.md").read_text()
     assert "| Transformer on R, released | 0 | 2 | 0 | 0.15 ± 0.07 (2 seeds) |" in text
-    assert "| – | undecided, no seed counts; 48 of 50 seeds to come |" in text
+    assert "| – | undecided, no seed counts; 2 left out (IID ≤ 0.5, or beyond 25); 48 of 50 seeds to come |" in text
 
 
 def test_a_reproduced_ood_accuracy_beside_an_iid_accuracy_that_is_not_says_so(tmp_path: Path) -> None:

@@ -145,3 +145,10 @@ def test_a_folder_that_no_plan_has_is_kept_apart(tmp_path: Path) -> None:
     found = find(tmp_path)
     assert [cell.name for cell in found.beside] == ["mine"]
     assert found.rows["mine", ALL, "ood"].summary.mean == 0.5
+
+
+def test_a_run_that_is_not_what_its_folder_says_is_set_aside_and_named(tmp_path: Path) -> None:
+    make_piece(tmp_path, "lstm-R-released", [0.5, 0.7]).parent.rename(tmp_path / "runs" / NAME)
+    cell = find(tmp_path).cells[NAME]
+    assert not cell.seeds
+    assert [(other.state, other.reason) for other in cell.others] == [("different", "has model lstm, the plan ndr")]

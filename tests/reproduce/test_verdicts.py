@@ -46,7 +46,7 @@ def test_seeds_like_the_published_ones_reproduce_them(model: str, variant: str, 
     assert word(normal(published[0], published[1], 25), published) == REPRODUCED
 
 
-@pytest.mark.parametrize(("shift", "expected"), [(0.05, REPRODUCED), (0.13, UNDECIDED), (0.18, HIGHER), (-0.18, LOWER)])
+@pytest.mark.parametrize(("shift", "expected"), [(0.04, REPRODUCED), (0.13, UNDECIDED), (0.18, HIGHER), (-0.18, LOWER)])
 def test_the_farther_the_mean_is_off_the_less_it_is_reproduced(shift: float, expected: str) -> None:
     assert word(normal(0.75 + shift, 0.27, 25), NDR) == expected
 
@@ -126,8 +126,13 @@ def test_the_verdict_mirrors_when_success_and_failure_are_exchanged(
 
 def test_a_repetition_of_the_published_experiment_is_seldom_called_different() -> None:
     words = [word(scatter(*NDR, 25, seed), NDR) for seed in range(200)]
-    assert words.count(REPRODUCED) > 140
+    assert words.count(REPRODUCED) > 110
     assert words.count(HIGHER) + words.count(LOWER) < 12
+
+
+def test_half_as_many_seeds_hardly_ever_reproduce_a_mean_with_a_wide_spread() -> None:
+    words = [word(scatter(*NDR, 12, seed), NDR) for seed in range(200)]
+    assert words.count(REPRODUCED) < 20
 
 
 def test_a_published_number_is_inside_an_interval_up_to_its_rounding() -> None:

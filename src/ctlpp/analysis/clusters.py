@@ -1,11 +1,12 @@
 """Clusters of a few vectors, by a rule that can answer *one*.
 
-Average linkage gives a tree; its cut into k = 2, 3, … clusters with the best silhouette is accepted only if
+Average linkage gives a tree. In each of its cuts a point alone goes to the cluster that is nearest: an outlier does not
+make two of one, nor hides that there are two. The cut with the best silhouette is accepted only if
 
 - the silhouette is at least 0.4: points are 1.7 times as far from the nearest other cluster as from their own. One
   Gaussian cloud of 8 to 32 points reaches it in at most 5 % of cases if it has five dimensions, in fewer than 1 % if
   it has eight or more; vectors of trained networks spread over more. It is the mean over clusters of the mean over
-  their points, 0 for a point alone, and at least two clusters have more: an outlier does not make two of one;
+  their points;
 - the clusters are apart by at least 0.3 of `unit`, the distance at which the network tells symbols apart: a structure
   far below that scale makes no difference to it.
 
@@ -63,30 +64,46 @@ def cluster(distance: Array, unit: float) -> Clustering:
     distance = np.clip((distance + distance.T) / 2, 0, None)
     np.fill_diagonal(distance, 0)
     tree = linkage(squareform(distance, checks=False), "average", optimal_ordering=True)
-    cuts = [fcluster(tree, k, "maxclust") - 1 for k in range(2, min(MOST, points - 1) + 1)]
+    every = [absorb(distance, fcluster(tree, k, "maxclust") - 1) for k in range(2, max(2, points // 2) + 1)]
+    cuts = [labels for labels in every if 0 < labels.max() < MOST]
+    order, one = leaves_list(tree), np.zeros(points, dtype=np.int64)
+    if not cuts:
+        return Clustering(one, order, np.nan)
     scores = [silhouette(distance, labels) for labels in cuts]
     best = int(np.argmax(scores))
     _, first, labels = np.unique(cuts[best], return_index=True, return_inverse=True)
     labels = np.argsort(np.argsort(first))[labels]  # numbered as they appear
-    apart = distance[labels[:, None] != labels].mean() if labels.max() else 0.0
+    apart = distance[labels[:, None] != labels].mean()
     accepted = scores[best] >= SILHOUETTE and apart >= APART * unit
-    return Clustering(labels if accepted else np.zeros_like(labels), leaves_list(tree), float(scores[best]))
+    return Clustering(labels if accepted else one, order, float(scores[best]))
+
+
+def absorb(distance: Array, labels: Array) -> Array:
+    """Labels of clusters of more than one point; a point alone has that of the cluster with the least mean distance.
+
+    >>> points = np.array([0.0, 0.1, 5.0, 5.1, 9.0])
+    >>> absorb(abs(points[:, None] - points), np.array([0, 0, 1, 1, 2])).tolist()
+    [0, 0, 1, 1, 1]
+    """
+    sizes = np.bincount(labels)
+    several = np.flatnonzero(sizes > 1)
+    if not len(several):
+        return np.zeros_like(labels)
+    means = np.stack([distance[:, labels == c].mean(axis=1) for c in several], axis=1)  # (N, clusters)
+    return np.where(sizes[labels] > 1, np.searchsorted(several, labels), means.argmin(axis=1))
 
 
 def silhouette(distance: Array, labels: Array) -> float:
     """Mean over clusters of (b − a) / max(a, b): a the mean distance to one's own cluster, b to the nearest other.
 
-    −1 where fewer than two clusters have more than one point.
+    At least two clusters, each of more than one point.
     """
     member = (labels[:, None] == np.arange(labels.max() + 1)).astype(float)  # (N, clusters)
     sizes, sums = member.sum(axis=0), distance @ member
-    if (sizes > 1).sum() < 2:
-        return -1.0
     own = np.arange(len(labels)), labels
-    alone = sizes[labels] == 1
-    a = sums[own] / np.maximum(sizes[labels] - 1, 1)
+    a = sums[own] / (sizes[labels] - 1)
     others = sums / sizes
     others[own] = np.inf
     b = others.min(axis=1)
-    each = np.where(alone, 0, (b - a) / np.maximum(np.maximum(a, b), 1e-12))
+    each = (b - a) / np.maximum(np.maximum(a, b), 1e-12)
     return float((each @ member / sizes).mean())

@@ -64,11 +64,12 @@ def draw_ranking(study: Study) -> Figure:
 def draw_rankings(panels: dict[str, dict[str, Correlation]]) -> Figure:
     """The same for several crowds side by side, by title; all in the order of the first."""
     known = {name: one for found in reversed(panels.values()) for name, one in found.items()}  # the first counts
-    order, height = _ranked(known), _height(known) + 0.5
+    lines = max(title.count("\n") for title in panels)
+    order, height = _ranked(known), _height(known) + 0.2 + 0.3 * lines
     figure = new_figure(DOUBLE, height)
     left, width = 0.175, 0.81 / len(panels)
     for i, (title, found) in enumerate(panels.items()):
-        axes = figure.add_axes((left + i * width, 1.05 / height, width - 0.02, 1 - 2.4 / height))
+        axes = figure.add_axes((left + i * width, 1.05 / height, width - 0.02, 1 - (2.1 + 0.3 * lines) / height))
         _rank(axes, found, order)
         axes.set_title(title, pad=3)
         axes.set_xticks([-1, 0, 1] if len(panels) > 3 else [-1, -0.5, 0, 0.5, 1])

@@ -30,6 +30,7 @@ class Dots:
     values: tuple[float, ...]
     mean: float | None
     interval: tuple[float, float] | None = None  # None for one seed
+    left_out: tuple[float, ...] = ()  # seeds that do not count
 
 
 def swarm(values: Sequence[float], width: float) -> NDArray[Any]:
@@ -45,9 +46,12 @@ def swarm(values: Sequence[float], width: float) -> NDArray[Any]:
 
 
 def draw_dots(axes: Axes, at: float, dots: Dots, colour: str, width: float = 0.28, size: float = 3.2) -> None:
-    """Dots around a place, and right of them the mean (a bar) with its interval."""
-    shift = swarm(dots.values, width * 0.62)
-    axes.plot(at - width * 0.3 + shift, dots.values, "o", color=colour, markersize=size, alpha=0.55, markeredgewidth=0)
+    """Dots around a place, hollow if they do not count, and right of them the mean (a bar) with its interval."""
+    every = (*dots.values, *dots.left_out)
+    places, counted = at - width * 0.3 + swarm(every, width * 0.62), len(dots.values)
+    full: Any = {"color": colour, "markersize": size, "alpha": 0.55}
+    axes.plot(places[:counted], dots.values, "o", **full, markeredgewidth=0)
+    axes.plot(places[counted:], dots.left_out, "o", **full, markerfacecolor="none", markeredgewidth=0.6)
     if dots.mean is None:
         return
     beside = at + width * 0.78

@@ -17,12 +17,12 @@ from typing import Any
 
 from ctlpp.benchmark.settings import Settings
 from ctlpp.report.collecting import candidates, read_record, read_whole
-from ctlpp.report.strangers import part
+from ctlpp.report.strangers import items, part
 from ctlpp.reproduce.failures import read_failure
 from ctlpp.reproduce.holding import held
 from ctlpp.reproduce.plan import SIZES, Planned
 from ctlpp.training.checkpoint import make_folder
-from ctlpp.training.recipe import SAVING, Recipe, recipe_for
+from ctlpp.training.recipe import Recipe, recipe_for, watching
 
 CHECKPOINT_MINUTES = 0.75  # what a kill may cost
 CURVE = 5  # evaluations of a run of the miniature
@@ -155,19 +155,23 @@ def saved_step(folder: Path) -> int:
 
 def check_settings(folder: Path, config: dict[str, Any], cell: Planned) -> None:
     """Refuse a run that is not what the plan has under its name."""
-    wanted = asdict(recipe_of(cell)) | _data_settings(cell)
-    task = config.get("task") or {}
-    found = dict(config["recipe"]) | dict(task.get("recipe") or {})
+    if other := unlike(config, cell):
+        raise ValueError(f"the run in {folder} {other}: choose another folder with --out")
+
+
+def unlike(config: dict[str, Any], cell: Planned) -> str:
+    """In what a run is not what the plan has under its name; empty if in nothing."""
+    names = ("model", "variant", "protocol", "preset")
+    wanted = {name: getattr(cell, name) for name in names} | asdict(recipe_of(cell)) | _data_settings(cell)
+    task = part(config.get("task"))
+    found = part(config.get("recipe")) | part(task.get("recipe")) | {name: config.get(name) for name in names}
     found |= {name: task.get(name) for name in ("seed", "shared_functions", "shared_symbols")}
-    found |= {name: len(task.get(name) or ()) for name in ("symbols", "functions")}
-    for name in ("model", "variant", "protocol", "preset"):
-        wanted[name], found[name] = getattr(cell, name), config.get(name)
+    found |= {name: len(items(task.get(name)) or part(task.get(name))) for name in ("symbols", "functions")}
     for name, value in wanted.items():
         value = list(value) if isinstance(value, tuple) else value
-        if name not in SAVING and found.get(name) != value:
-            raise ValueError(
-                f"the run in {folder} has {name} {found.get(name)}, the plan {value}: choose another folder with --out"
-            )
+        if name not in watching(wanted) and found.get(name) != value:
+            return f"has {name} {found.get(name)}, the plan {value}"
+    return ""
 
 
 def _data_settings(cell: Planned) -> dict[str, Any]:

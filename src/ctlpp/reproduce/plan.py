@@ -219,6 +219,8 @@ def _check(what: str, scale: str, protocol: str | None, preset: str | None) -> N
     ):
         if value is not None and value not in choices:
             raise ValueError(f"unknown {option} {value!r}: choose from {', '.join(choices)}")
+    if scale == "quick" and preset not in (None, "quick"):
+        raise ValueError(f"--preset {preset} is for --scale full: a miniature has its own, quick")
 
 
 def _check_only(only: Sequence[str], what: str, every: Sequence[Planned]) -> None:

@@ -14,8 +14,9 @@ from ctlpp.reproduce.results.found import Found, repeats, tables
 from ctlpp.reproduce.results.kinds import KINDS, main_cells
 from ctlpp.reproduce.results.places import Places
 from ctlpp.reproduce.results.predicting import ABOUT, predictions, predictors_table, sentence
-from ctlpp.reproduce.results.reasons import reach_of, repeats_sentence
+from ctlpp.reproduce.results.reasons import reach_of
 from ctlpp.reproduce.results.remaining import failures, miniature, progress, summary_table
+from ctlpp.reproduce.results.repeating import repeats_sentence
 from ctlpp.reproduce.results.sheet import claims_table
 from ctlpp.reproduce.results.similar import Example
 from ctlpp.reproduce.results.tables import (
@@ -40,10 +41,11 @@ NOT_YET = "Nothing of this has run yet."
 RULES = (
     "The difference of the two means has a 95 % interval (Welch's, both sets of seeds being samples), widened by the"
     " rounding of what was published. *Higher*, *lower*: it excludes 0 and reaches beyond"
-    f" ±{NEGLIGIBLE}. *Reproduced*: it lies within ±{NEGLIGIBLE}; or it lies within ± one published standard deviation,"
-    f" and even the {USUAL:.0%} interval has 0 in it. *Undecided*: neither; more seeds may tell, unless it is the"
-    " published ones that are too few. It is undecided, too, if the OOD accuracy would be reproduced but the IID"
-    " accuracy is higher or lower: seeds that learned their data otherwise than the published ones are another crowd."
+    f" ±{NEGLIGIBLE}. *Reproduced*: it lies within ±{NEGLIGIBLE}; or it lies within ± three quarters of the published"
+    f" standard deviation, and even the {USUAL:.0%} interval has 0 in it. *Undecided*: neither; more seeds may tell,"
+    " unless it is the published ones that are too few. It is undecided, too, if the OOD accuracy would be reproduced"
+    " but the IID accuracy is higher or lower: seeds that learned their data otherwise than the published ones are"
+    " another crowd."
     f" With fewer than {FEWEST} seeds *reproduced* is never said, and our spread is taken to be at least the published"
     " one: among so few, a kind of seed that makes up a quarter of all may be missing. Transformers are counted by the"
     " paper's rule, since the published ones were."
@@ -112,9 +114,10 @@ def staged(found: Found, places: Places) -> list[str]:
     """The grid of S."""
     about = (
         "The numbers of this grid were never published, only described. It is planned under `released`, the protocol of"
-        " the published grid; `ctlpp reproduce staged --protocol paper` trains it under the other. OOD accuracy,"
-        " mean ± std (seeds):"
+        " the published grid; `ctlpp reproduce staged --protocol paper` trains it under the other."
     )
+    said = [f"{title(model)}: {claim.removeprefix('Published: ')}" for model, claim in paper.STAGED.items()]
+    about += f" As described: {' '.join(said)} OOD accuracy, mean ± std (seeds):"
     grids = [
         f"{title(model)}, {protocol}:\n\n{grid}"
         for protocol in ("released", "paper")
@@ -183,7 +186,21 @@ def details(found: Found, places: Places) -> list[str]:
 def remaining(found: Found) -> list[str]:
     """What is still to be trained, and what went wrong."""
     failed = [f"- `{name}`: {reason}" for name, reason in failures(found).items()]
-    return [progress(found), summary_table(found), "\n".join(["Failed:\n", *failed]) if failed else ""]
+    whole = [progress(found), summary_table(found), "\n".join(["Failed:\n", *failed]) if failed else ""]
+    return [*whole, not_analysed(found)]
+
+
+def not_analysed(found: Found) -> str:
+    """Finished runs that nobody has looked into; without weights they would have to be trained again for that."""
+    records = [record for cell in found.cells.values() for record in cell.records]
+    missing = [record for record in records if not (record.folder / "analysis" / "analysis.json").is_file()]
+    names = {
+        kept: [f"`{one.name}`" for one in missing if (one.folder / "checkpoint").is_dir() == kept]
+        for kept in (True, False)
+    }
+    said = [f"Not analysed yet: {listed(names[True])}."] if names[True] else []
+    said += [f"Not analysed, and no weights are kept to do so: {listed(names[False])}."] if names[False] else []
+    return " ".join(said)
 
 
 def checks(found: Found, places: Places) -> list[str]:
@@ -197,7 +214,7 @@ def checks(found: Found, places: Places) -> list[str]:
         "Both train in mixed precision. Ours on a GPU is bf16 with float32 weights and sums; it has not been compared"
         " with theirs."
     )
-    settings = settings_table(main_cells(found))
+    settings = settings_table([cell for cell in found.cells.values() if cell.seeds])
     if miniature(found):
         return ["What the runs say of themselves:", settings] if settings else [NOT_YET]
     said = ["What the runs say of themselves:", settings] if settings else []

@@ -68,8 +68,8 @@ def checks_table(root: str) -> str:
 
 
 def settings_table(cells: list[Cell]) -> str:
-    """What the runs themselves say of their models and their training, one line a model and preset."""
-    rows: dict[tuple[str, str], list[str]] = {}
+    """What the runs themselves say of their models and their training, one line for all that say the same."""
+    variants: dict[tuple[str, ...], set[str]] = {}
     for cell in cells:
         recipe, options = part(cell.config.get("recipe")), part(cell.config.get("options"))
         theirs, own = PARAMETERS.get(cell.model), cell.config.get("parameters")
@@ -77,8 +77,10 @@ def settings_table(cells: list[Cell]) -> str:
         same = {True: " (as theirs)", False: ""}[own == theirs]
         sizes = ", ".join(f"{name} {_plain(value)}" for name, value in options.items())
         settings = ", ".join(f"{name} {_plain(recipe[name])}" for name in SETTINGS if name in recipe)
-        rows.setdefault((cell.model, cell.preset), [title(cell.model), cell.preset, count + same, sizes, settings])
-    return table(["model", "preset", "trained parameters", "sizes", "training"], rows.values()) if rows else ""
+        said = title(cell.model), cell.preset, count + same, sizes, settings
+        variants.setdefault(said, set()).add(cell.variant)
+    rows = [[model, ", ".join(sorted(on)), *rest] for (model, *rest), on in variants.items()]
+    return table(["model", "on", "preset", "trained parameters", "sizes", "training"], rows) if rows else ""
 
 
 def _plain(value: object) -> str:

@@ -77,7 +77,7 @@ def drawings(found: Found, seen: Sequence[Example]) -> Iterator[Drawing]:
     if every := predictions(found):
         yield (
             "predictors",
-            partial(draw_rankings, {f"{name_of(one.cell)}\n{one.seeds} seeds": one.found for one in every}),
+            partial(draw_rankings, {_in_lines(one.cell, one.seeds): one.found for one in every}),
         )
     if seen:
         yield "similarity", partial(draw_side_by_side, [one.matrices for one in seen], [one.value for one in seen])
@@ -85,10 +85,19 @@ def drawings(found: Found, seen: Sequence[Example]) -> Iterator[Drawing]:
             yield f"similarity-{one.name}", partial(draw_symbols, one.matrices)
 
 
+def _in_lines(cell: Cell, seeds: int) -> str:
+    """Its name and the number of seeds, for a narrow panel."""
+    name, *rest = name_of(cell).split(", ")
+    return "\n".join([name, " ".join(rest).replace("repeated sequences", "with repeats"), f"{seeds} seeds"])
+
+
 def dots(found: Found, cell: Cell, split: str = "ood") -> Dots:
     """The seeds of a cell, counted as the paper did."""
     row = found.row(cell, split)
-    return Dots(tuple(cell.values(split, row.selection)), row.summary.mean, row.summary.interval)
+    counted = cell.select(row.selection)
+    left_out = [seed.accuracy[split] for seed in cell.seeds if seed not in counted and split in seed.accuracy]
+    values = tuple(cell.values(split, row.selection))
+    return Dots(values, row.summary.mean, row.summary.interval, tuple(left_out))
 
 
 def _title(cell: Cell) -> str:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ctlpp.benchmark.task import PROTOCOLS
+from ctlpp.reproduce.pieces import unlike
 from ctlpp.reproduce.plan import Planned, Scale, plan
-from ctlpp.reproduce.results.cells import Cell, read_cells
+from ctlpp.reproduce.results.cells import Cell, make_cell, read_cells
 from ctlpp.reproduce.results.rows import Row, Rows, make_rows, selection_for
 
 
@@ -51,9 +52,21 @@ def find(out: Path, whole: Sequence[Planned] | None = None) -> Found:
     """Read a results folder. whole: the plan to hold it against; by default the one that fits what is there best."""
     cells = read_cells(out)
     planned = tuple(fitting_plan(cells) if whole is None else whole)
+    cells |= {each.name: _as_planned(cells[each.name], each) for each in planned if each.name in cells}
     order = {each.name: at for at, each in enumerate(planned)}
     ordered = {name: cells[name] for name in sorted(cells, key=lambda name: (order.get(name, len(order)), name))}
     return Found(out, planned, ordered, make_rows(ordered))
+
+
+def _as_planned(cell: Cell, planned: Planned) -> Cell:
+    """The cell without finished runs that are not what their folder says."""
+    why = {record.name: unlike(record.config, planned) for record in cell.records}
+    aside = [replace(record, state="different", reason=why[record.name]) for record in cell.records if why[record.name]]
+    if not aside:
+        return cell
+    return make_cell(
+        cell.name, [record for record in (*cell.records, *cell.others) if not why.get(record.name)] + aside
+    )
 
 
 def fitting_plan(names: Sequence[str] | dict[str, Cell]) -> list[Planned]:

@@ -70,12 +70,16 @@ def nearest(found: Found) -> str:
     if len(off) < 2 or not (common := set.intersection(*(set(own) for own in off.values()))):
         return ""
     means = sorted((number(fmean(own[place] for place in common)), name) for name, own in off.items())
-    named = [f"{title(model)} on {variant}" for model, variant in paper.PUBLISHED if (model, variant) in common]
+    ordered = [place for place in paper.PUBLISHED if place in common]
+    named = [f"{title(model)} on {variant}" for model, variant in ordered]
+    each = {name: f" ({listed([number(own[place]) for place in ordered])})" for name, own in off.items()}
     which = "every model on A and R" if len(named) == len(paper.PUBLISHED) else listed(named)
     of = f"published OOD accurac{'ies' if len(common) > 1 else 'y'} of {which}"
     first = [name for mean, name in means if mean == means[0][0]]
     average = " on average" if len(common) > 1 else ""
     if len(first) == len(means):
         return f"All kinds of data are equally near to the {of}: {means[0][0]} off{average}."
-    rest = listed([f"{mean} for {name}" for mean, name in means if name not in first])
-    return f"Nearest to the {of}: **{listed(first)}**, {means[0][0]} off{average}, against {rest}."
+    if len(common) == 1:
+        each = dict.fromkeys(each, "")
+    rest = listed([f"{mean}{each[name]} for {name}" for mean, name in means if name not in first])
+    return f"Nearest to the {of}: **{listed(first)}**, {means[0][0]} off{average}{each[first[0]]}, against {rest}."

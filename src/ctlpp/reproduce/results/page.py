@@ -10,8 +10,9 @@ from ctlpp.reproduce.results.cells import Cell
 from ctlpp.reproduce.results.found import Found
 from ctlpp.reproduce.results.kinds import KINDS, Kind, asked, main_cells, nearest, run
 from ctlpp.reproduce.results.places import Places
-from ctlpp.reproduce.results.reasons import ALIKE_SETTINGS, differs, reasons, statement
+from ctlpp.reproduce.results.reasons import ALIKE_SETTINGS, among_converged, reasons, statement
 from ctlpp.reproduce.results.remaining import miniature, progress
+from ctlpp.reproduce.results.repeating import differs, effect_of_repeats
 from ctlpp.reproduce.results.similar import Example
 from ctlpp.reproduce.results.tables import excluded_table, legend, name_of
 from ctlpp.reproduce.results.verdicts import HIGHER, LOWER, REPRODUCED, UNDECIDED
@@ -62,12 +63,12 @@ def short(found: Found, places: Places) -> list[str]:
     """What comes nearest, counts of verdicts, the table, the figure."""
     points = [f"- {tally(found, kind)}" for kind in KINDS]
     caption = (
-        "Every dot is a seed; squares are means with their 95 % bootstrap intervals; diamonds are the published means"
-        " with the intervals that their standard deviations allow."
+        "Every dot is a seed, hollow if it is left out; squares are means with their 95 % bootstrap intervals; diamonds"
+        " are the published means with the intervals that their standard deviations allow."
         f" The dotted line is at {paper.SOLVED}."
     )
     figure = places.figure("table1", "Accuracies of all seeds", caption)
-    return [nearest(found), "\n".join(points), main_table(found), figure]
+    return [f"{nearest(found)} {effect_of_repeats(found)}".strip(), "\n".join(points), main_table(found), figure]
 
 
 def tally(found: Found, kind: Kind) -> str:
@@ -115,6 +116,8 @@ def _ours(found: Found, cell: Cell | None) -> list[str]:
     iid, ood = found.row(cell, "iid"), found.row(cell, "ood")
     words = verdict(ood.verdict, ood.summary.seeds) if ood.verdict else NOT_COMPARED
     planned = next(one for one in found.plan if one.name == cell.name)
+    if left_out := len(cell.seeds) - ood.summary.seeds:
+        words += f"; {left_out} left out (IID ≤ {paper.CONVERGED}, or beyond {paper.SEEDS})"
     if left := len(found.missing(planned)):
         words += f"; {left} of {len(planned.seeds)} seeds to come"
     return [mean_of(iid.summary), mean_of(ood.summary), share(ood.summary.solved, ood.summary.seeds), words]
@@ -142,8 +145,10 @@ def differences(found: Found) -> list[str]:
     else:
         parts = ["No OOD accuracy that has run differs from the published one by more than chance explains."]
     alone = [cell for cell in cells if not differs(found.row(cell, "ood"))]
-    off = [row for cell in alone if differs(row := found.row(cell, "iid"))]
-    parts += [f"IID accuracy differs on {name_of(row.cell)}: {statement(row)}" for row in off]
+    for cell in alone:
+        if differs(iid := found.row(cell, "iid")):
+            kept = among_converged(found, cell, found.row(cell, "ood"))
+            parts.append(f"IID accuracy differs on {name_of(cell)}: {statement(iid)}{kept}")
     rows = [found.row(cell, "ood") for cell in cells]
     undecided = [row for row in rows if row.verdict and row.verdict.word == UNDECIDED]
     if undecided:

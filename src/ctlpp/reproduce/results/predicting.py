@@ -19,13 +19,15 @@ from ctlpp.statistics.published import LEARNED
 
 SEEDS = 8  # that have learned their data and are analysed; fewer say little
 APART = 0.1  # of OOD accuracy, between the second worst and the second best seed: less leaves nothing to predict
+ANSWERS = ("codes",)  # measures that are read off answers, new pairs among them: near to OOD accuracy by themselves
 PICTURE = "cosine_across"  # what the paper's similarity matrices show
 
 ABOUT = (
     "Pearson's correlation of each measure with OOD accuracy over the analysed seeds that have learned their data (IID"
     f" above {LEARNED}), with its 95 % bootstrap interval. Only cells with at least {SEEDS} such seeds, of which the"
     f" second worst and the second best are at least {APART} apart. The codes are read off the answers to pairs of"
-    " functions; the other measures are made of inner states."
+    " functions, new ones among them, so that they are near to OOD accuracy by themselves; the other measures are made"
+    " of inner states."
 )
 
 
@@ -39,8 +41,13 @@ class Predicted:
 
     @property
     def ranked(self) -> list[str]:
-        """Measures, the best predictor first."""
-        return sorted(self.found, key=lambda name: -abs(self.found[name].pearson))
+        """Measures of inner states, the best predictor first, then those of answers."""
+        return sorted(self.found, key=lambda name: (name in ANSWERS, -abs(self.found[name].pearson)))
+
+    @property
+    def inner(self) -> list[str]:
+        """Those of inner states."""
+        return [name for name in self.ranked if name not in ANSWERS]
 
 
 def predictions(found: Found) -> list[Predicted]:
@@ -92,16 +99,19 @@ def _shown(one: Correlation | None) -> str:
 
 def sentence(one: Predicted) -> str:
     """What predicts best in a cell, and what the paper's picture does."""
-    sure = [name for name in one.ranked[:3] if one.found[name].low * one.found[name].high > 0]
+    sure = [name for name in one.inner[:3] if one.found[name].low * one.found[name].high > 0]
     best = [f"{MEASURES[name].label} ({number(one.found[name].pearson)})" for name in sure]
     said = f"{name_of(one.cell)}: "
     if not best:
         said += "no measure is sure to predict anything"
     else:
         said += f"the best predictor{'s are' if len(best) > 1 else ' is'} {listed(best)}"
-        said += " alone: the intervals of the next have 0 in them" if len(sure) < len(one.ranked[:3]) else ""
+        said += " alone: the intervals of the next have 0 in them" if len(sure) < len(one.inner[:3]) else ""
     if PICTURE not in sure and PICTURE in one.found:
-        place, size = one.ranked.index(PICTURE) + 1, len(one.ranked)
+        place, size = one.inner.index(PICTURE) + 1, len(one.inner)
         said += f"; the similarity of readouts across groups, what the matrices show, is number {place} of {size}"
         said += f" ({number(one.found[PICTURE].pearson)})"
+    for name in ANSWERS:
+        if name in one.found:
+            said += f"; {MEASURES[name].label}, read off the answers: {number(one.found[name].pearson)}"
     return f"{said}."

@@ -8,30 +8,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import sqrt
 
-from ctlpp.reproduce.results.cells import Cell
+from ctlpp.reproduce.results.cells import RULE, Cell
 from ctlpp.reproduce.results.found import Found, repeats, tables
 from ctlpp.reproduce.results.learning import history_of, learning_of
+from ctlpp.reproduce.results.repeating import change, repeats_sentence
 from ctlpp.reproduce.results.rows import Row
 from ctlpp.reproduce.results.tables import balanced
 from ctlpp.reproduce.results.variance import Components, components
-from ctlpp.reproduce.results.verdicts import HIGHER, LOWER, REPRODUCED, UNDECIDED, Verdict
 from ctlpp.reproduce.results.wording import between, mean_of, number, published, share, signed
 from ctlpp.statistics import published as paper
-from ctlpp.statistics.summary import Interval, difference
+from ctlpp.statistics.summary import LEVEL
 from ctlpp.wording import count
 
 STILL = 0.01  # of accuracy: a mean that moved less than this over the last tenth of the training is settled
 ALIKE = 0.01  # of accuracy: learned as well as in the paper
-MOST = 0.25  # of a difference: if no more is left, most of it is explained
 ALIKE_SETTINGS = (
     "Other settings are no reason that we know of: models, their initial weights, the recipes and the optimiser are"
     " held against what the released code does, in tests ([what was checked](#what-was-checked))."
 )
-
-
-def differs(row: Row) -> bool:
-    """Whether a row comes out higher or lower than published."""
-    return row.verdict is not None and row.verdict.word in (HIGHER, LOWER)
 
 
 def statement(row: Row) -> str:
@@ -41,7 +35,7 @@ def statement(row: Row) -> str:
         return ""
     text = f"{mean_of(ours)} from {count(ours.seeds, 'seed')}, published {number(row.published[0])}"
     text += f" ± {number(row.published[1])}"
-    if verdict.interval is not None:
+    if verdict.interval is not None and ours.seeds > 2:
         text += f"; difference {signed(verdict.difference)} ({between(verdict.interval, sign=True)})"
     if row.solved is not None:
         text += f"; above {paper.SOLVED}: {share(ours.solved, ours.seeds)}, published {row.solved} of {paper.SEEDS}"
@@ -66,11 +60,20 @@ def _learned(found: Found, cell: Cell, row: Row) -> Iterator[str]:
         yield (
             f"{asked} Not every seed: {known}, published {published(iid.published)}."
             f" Above {paper.LEARNED} IID at the end: {share(len(one.learned), one.seeds)} seeds, the first from step"
-            f" {one.learned[0]:,} of {one.steps:,} on."
+            f" {one.learned[0]:,} of {one.steps:,} on.{among_converged(found, cell, row)}"
         )
     else:
         none = f" No seed is above {paper.LEARNED} IID at the end." if one else ""
         yield f"{asked} No: {known}, published {published(iid.published)}.{none}"
+
+
+def among_converged(found: Found, cell: Cell, row: Row) -> str:
+    """What is left if seeds that did not converge are not counted, as with the published Transformers."""
+    kept = found.row(cell, "ood", RULE)
+    if row.selection == RULE or kept.summary.seeds == row.summary.seeds or not kept.verdict:
+        return ""
+    word = f"{kept.verdict.word}, {signed(kept.verdict.difference)}"
+    return f" Without those of IID {paper.CONVERGED} or less OOD is {mean_of(kept.summary)} ({word})."
 
 
 def has_learned(iid: Row) -> bool:
@@ -103,72 +106,17 @@ def _settled(found: Found, cell: Cell, row: Row) -> Iterator[str]:
 
 
 def _repeated(found: Found, cell: Cell, row: Row) -> Iterator[str]:
-    for _, one, other in repeats(found):
-        if one.name == cell.name:
-            yield f"*Repeated sequences in the authors' data?* {repeats_sentence(found, one, other)}"
-
-
-def repeats_sentence(found: Found, one: Cell, other: Cell) -> str:
-    """How repeated sequences move the OOD accuracy of a cell, and whether toward the published one."""
-    plain, again = found.row(one, "ood"), found.row(other, "ood")
-    if not (moved := change(plain, again)):
-        return "Too few seeds to tell."
-    by = f"{signed(moved[0])} ({between(moved[1], sign=True)})"
-    certain = not moved[1][0] <= 0 <= moved[1][1]
-    if certain:
-        text = f"They {'raise' if moved[0] > 0 else 'lower'} the accuracy: {by}."
-    else:
-        text = f"They make no difference that so many seeds can show: {by}."
-    return f"{text} {_toward(plain, again, certain)}" if plain.verdict and again.verdict else text
-
-
-def _toward(plain: Row, again: Row, certain: bool) -> str:
-    """What repeated sequences make of the distance to the published mean, and of the verdict."""
-    before, after = plain.verdict, again.verdict
-    assert before is not None
-    assert after is not None
-    text = f"The distance to the published mean {_distance(before.difference or 0, after.difference or 0)}"
-    text += f": {_explained(before, after, certain)}." if differs(plain) else "."
-    if before.word == after.word:
-        return f"{text} Verdict: *{after.word}* both ways."
-    return f"{text} Verdict: *{before.word}* without them, *{after.word}* with them."
-
-
-def _distance(before: float, after: float) -> str:
-    """From the first difference to the second; the sides are told if they are not the same."""
-    far, near = number(abs(before)), number(abs(after))
-    crossed = before * after < 0 and number(0) not in (far, near)
-    if far == near:
-        return f"stays {near}" + (", on the other side" if crossed else "")
-    if crossed:
-        sides = {True: "below it", False: "above it"}
-        far, near = f"{far} ({sides[before < 0]})", f"{near} ({sides[after < 0]})"
-    return f"{'shrinks' if abs(after) < abs(before) else 'grows'} from {far} to {near}"
-
-
-def _explained(before: Verdict, after: Verdict, certain: bool) -> str:
-    """What repeated sequences make of a difference."""
-    far, near = abs(before.difference or 0), abs(after.difference or 0)
-    if not certain:
-        return "nothing shows that they explain the difference"
-    if after.word == REPRODUCED:
-        return "they explain the difference"
-    if near <= MOST * far:
-        return "they explain most of the difference"
-    if after.word == UNDECIDED:
-        return "they may explain the difference"
-    if (before.difference or 0) * (after.difference or 0) < 0:
-        return "they overshoot the published mean"
-    return f"they {'explain a part of the difference' if near < far else 'make the difference larger'}"
-
-
-def change(before: Row, after: Row) -> tuple[float, Interval] | None:
-    """The difference of two of our means, with Welch's interval."""
-    mean, std = before.summary.mean, before.summary.std
-    return None if mean is None else difference(after.summary, (mean, std or 0.0), before.summary.seeds, 0.0)
+    said = [repeats_sentence(found, one, other) for _, one, other in repeats(found) if one.name == cell.name]
+    if not cell.sequences:
+        yield f"*Repeated sequences in the authors' data?* {said[0] if said else 'Not run.'}"
 
 
 def _tables(found: Found, cell: Cell, row: Row) -> Iterator[str]:
+    said = list(_other_tables(found, cell, row))
+    yield f"*Another function table?* {said[0] if said else 'Not run.'}"
+
+
+def _other_tables(found: Found, cell: Cell, row: Row) -> Iterator[str]:
     for cells in tables(found).values():
         groups = balanced(cells)
         if (
@@ -182,7 +130,7 @@ def _tables(found: Found, cell: Cell, row: Row) -> Iterator[str]:
             kind = "repeated" if cells[0].sequences else "distinct"
             where = "" if bool(cells[0].sequences) == bool(cell.sequences) else f", with {kind} sequences"
             yield (
-                f"*Another function table?* Theirs is not known. Two tables with 25 seeds each differ by up to"
+                f"Theirs is not known. Two tables with 25 seeds each differ by up to"
                 f" {number(reach)} in 95 % of cases{where} ([see there](#how-much-the-function-table-matters));"
                 f" {number(gap)} is {within} that."
             )
@@ -194,8 +142,11 @@ def _same_place(one: Cell, other: Cell) -> bool:
 
 
 def reach_of(found: Components) -> float:
-    """The difference between the means of 25 seeds on two tables that is exceeded in 5 % of cases."""
-    return 1.96 * sqrt(2 * (found.between**2 + found.within**2 / paper.SEEDS))
+    """The difference between the means of 25 seeds on two tables that is exceeded in 5 % of cases (Student's t)."""
+    from scipy.stats import t
+
+    far = float(t.ppf((1 + LEVEL) / 2, found.tables - 1))
+    return far * sqrt(2 * (found.between**2 + found.within**2 / paper.SEEDS))
 
 
 def _protocol(found: Found, cell: Cell, row: Row) -> Iterator[str]:

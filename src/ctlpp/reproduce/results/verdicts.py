@@ -4,15 +4,16 @@ The interval is that of the difference of the two means: Welch's, 95 %, both set
 the rounding of what was published. Then
 
 - *higher*, *lower*: the interval excludes 0 and reaches beyond ±0.02, below which a difference is not spoken of;
-- *reproduced*: it lies within ±0.02; or it lies within ± one published standard deviation between seeds (at least
-  0.02, and as precisely as it is printed), and even the 80 % interval has 0 in it;
+- *reproduced*: it lies within ±0.02; or it lies within ± three quarters of the published standard deviation between
+  seeds (at least 0.02, and as precisely as it is printed), and even the 80 % interval has 0 in it;
 - *undecided*: neither; more seeds may tell, unless it is the published ones that are too few. Also where the OOD
   accuracy would be reproduced and the IID accuracy is higher or lower: a mean over seeds that have learned their data
   and seeds that have not is another thing than the published one.
 
-So if 25 of our seeds scatter as widely as the published ones, a mean that is off by up to 0.4 of that spread is
-reproduced, and one that is off by 0.6 of it is higher or lower. Among fewer than ten seeds a kind of seed that makes up
-a quarter of all may well be missing: *reproduced* is then never said, and our spread is taken to be at least theirs.
+So if 25 of our seeds scatter as widely as the published ones, a mean that is off by up to 0.15 of that spread is
+reproduced, and one that is off by 0.6 of it is higher or lower; with half as many it is hardly
+ever reproduced. Among fewer than ten seeds a kind of seed that makes up a quarter of all may well be missing:
+*reproduced* is then never said, and our spread is taken to be at least theirs.
 
 Example:
     >>> from ctlpp.statistics.summary import summarise
@@ -31,6 +32,7 @@ from ctlpp.statistics.summary import FEWEST, LEVEL, Interval, Summary, cautious,
 
 REPRODUCED, HIGHER, LOWER, UNDECIDED = "reproduced", "higher", "lower", "undecided"
 NEGLIGIBLE = 0.02  # of accuracy
+MARGIN = 0.75  # of the published spread: the interval of the difference lies within it if a number is reproduced
 USUAL = 0.8  # level of the interval in which 0 lies if a number is reproduced
 
 
@@ -54,7 +56,7 @@ def judge(ours: Summary, published: tuple[float, float], published_seeds: int = 
     assert found is not None
     assert usual is not None
     gap, (low, high) = found
-    negligible, margin = max(-low, high) <= NEGLIGIBLE, max(NEGLIGIBLE, published[1]) + ROUNDING
+    negligible, margin = max(-low, high) <= NEGLIGIBLE, max(NEGLIGIBLE, MARGIN * published[1]) + ROUNDING
     if not negligible and not low <= 0 <= high:
         return Verdict(HIGHER if low > 0 else LOWER, gap, (low, high))
     alike = negligible or (max(-low, high) <= margin and usual[1][0] <= 0 <= usual[1][1])
