@@ -64,8 +64,8 @@ def cluster(distance: Array, unit: float) -> Clustering:
     distance = np.clip((distance + distance.T) / 2, 0, None)
     np.fill_diagonal(distance, 0)
     tree = linkage(squareform(distance, checks=False), "average", optimal_ordering=True)
-    every = [absorb(distance, fcluster(tree, k, "maxclust") - 1) for k in range(2, max(2, points // 2) + 1)]
-    cuts = [labels for labels in every if 0 < labels.max() < MOST]
+    every = (absorb(distance, fcluster(tree, k, "maxclust") - 1) for k in range(2, max(2, points // 2) + 1))
+    cuts = [*{labels.tobytes(): labels for labels in every if 0 < labels.max() < MOST}.values()]
     order, one = leaves_list(tree), np.zeros(points, dtype=np.int64)
     if not cuts:
         return Clustering(one, order, np.nan)
@@ -85,11 +85,12 @@ def absorb(distance: Array, labels: Array) -> Array:
     >>> absorb(abs(points[:, None] - points), np.array([0, 0, 1, 1, 2])).tolist()
     [0, 0, 1, 1, 1]
     """
-    sizes = np.bincount(labels)
+    member = labels[:, None] == np.arange(labels.max() + 1)  # (N, clusters)
+    sizes = member.sum(axis=0)
     several = np.flatnonzero(sizes > 1)
     if not len(several):
         return np.zeros_like(labels)
-    means = np.stack([distance[:, labels == c].mean(axis=1) for c in several], axis=1)  # (N, clusters)
+    means = distance @ member[:, several] / sizes[several]
     return np.where(sizes[labels] > 1, np.searchsorted(several, labels), means.argmin(axis=1))
 
 
