@@ -87,7 +87,7 @@ def lengths_table(found: Found, cells: Sequence[Cell]) -> str:
     lengths = sorted({length for row in rows for length in row.lengths})
     body = [
         [
-            name_of(row.cell),
+            label(row),
             row.split.upper(),
             *(mean_of(row.lengths[n]) if n in row.lengths else NONE for n in lengths),
         ]
@@ -110,7 +110,7 @@ def gaps_table(found: Found, cells: Sequence[Cell]) -> str:
         plain, equal = row.gap, row.equal_gap
         if plain and equal:
             both = ((signed(gap.mean, 3), between(gap.interval, 3, sign=True)) for gap in (plain, equal))
-            body.append([name_of(row.cell), *(word for pair in both for word in pair)])
+            body.append([label(row), *(word for pair in both for word in pair)])
     return table(["", "IID − OOD", "95 % interval", "at equal lengths", "95 % interval"], body) if body else ""
 
 
