@@ -52,3 +52,10 @@ def test_dots_of_neighbouring_kinds_do_not_mix() -> None:
     spans = sorted((place.min(), place.max()) for place in places if len(place))
     assert len(spans) == 9
     assert all(before[1] < after[0] for before, after in pairwise(spans))
+
+
+def test_a_published_number_without_runs_of_ours_says_so() -> None:
+    nothing = dict.fromkeys(("iid", "ood"), Dots((), None))
+    alone = Entry("transformer", "A", "released", nothing, {"iid": (1.0, 0.0), "ood": (0.21, 0.09)})
+    figure = draw_table1([*ALL[:3], alone])
+    assert [text.get_text() for axes in figure.axes for text in axes.texts] == ["not run"] * 2

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ctlpp.figures.seeds import BANDS, Dots, draw_dots, draw_published, key
-from ctlpp.figures.style import COLOURS, DARK, DOUBLE, new_figure
+from ctlpp.figures.style import COLOURS, DARK, DOUBLE, GREY, new_figure
 from ctlpp.statistics.published import SOLVED
 
 TITLES = {"lstm": "Bi-LSTM", "transformer": "Transformer", "ndr": "NDR"}
@@ -66,6 +66,8 @@ def _panel(axes: Axes, entries: Sequence[Entry], split: str, models: Sequence[st
         own = {entry.kind: entry for entry in entries if entry.model == model}
         left = at - 0.46
         known = next((entry for entry in own.values() if entry.published), None)
+        if own and not any(entry.dots[split].values or entry.dots[split].left_out for entry in own.values()):
+            axes.text(at + 0.1, 0.5, "not run", ha="center", va="center", color=GREY, fontsize=6)
         if known and known.published:
             draw_published(axes, left + wide * 0.2, known.published[split], known.published_seeds)
         for number, kind in enumerate(kinds):

@@ -28,6 +28,7 @@ from ctlpp.reproduce.results.predicting import predictions
 from ctlpp.reproduce.results.similar import Example
 from ctlpp.reproduce.results.tables import name_of
 from ctlpp.reproduce.results.wording import title
+from ctlpp.statistics.published import PUBLISHED as PAPER
 
 FORMATS = ("png", "pdf")  # for the page, and for print
 DOTS = 200  # an inch, of a PNG
@@ -58,7 +59,7 @@ def drawings(found: Found, seen: Sequence[Example]) -> Iterator[Drawing]:
     """The figures by name, each with the call that draws it."""
     by_kind = {kind.name: run(found, kind) for kind in KINDS}
     if entries := [_entry(found, cell, kind) for kind, own in by_kind.items() for cell in own.values()]:
-        yield "table1", partial(draw_table1, entries)
+        yield "table1", partial(draw_table1, [*entries, *_not_run(entries)])
     for kind, own in by_kind.items():
         curves = {key: history for key, cell in own.items() if (history := history_of(cell))}
         if curves:
@@ -112,6 +113,18 @@ def _one_protocol(cells: Sequence[Cell]) -> list[Cell]:
 def _entry(found: Found, cell: Cell, kind: str) -> Entry:
     known = {split: getattr(cell.published, split) for split in SPLITS} if cell.published else None
     return Entry(cell.model, cell.variant, kind, {split: dots(found, cell, split) for split in SPLITS}, known)
+
+
+def _not_run(entries: Sequence[Entry]) -> list[Entry]:
+    """The published numbers beside which nothing of ours stands, if any are compared."""
+    if not any(entry.published for entry in entries):
+        return []
+    have, nothing = {(entry.model, entry.variant) for entry in entries}, dict.fromkeys(SPLITS, Dots((), None))
+    return [
+        Entry(*place, entries[0].kind, nothing, {split: getattr(known, split) for split in SPLITS})
+        for place, known in PAPER.items()
+        if place not in have
+    ]
 
 
 def _staged(cell: Cell) -> Staged:
