@@ -82,6 +82,7 @@ def test_where_no_seed_has_learned_it_opens_on_the_worst_of_all(opened: Open, tm
 def test_correlations_over_seeds_that_have_not_learned_come_with_a_warning(opened: Open, written: Path) -> None:
     shown = opened(written)
     assert shown.page.locator("#unlearned").count() == 0
+    assert shown.page.inner_text("#few") == "Of fewer than 8 seeds the intervals look surer than they are."
     shown.choose("choose-run", "0")
     assert shown.page.inner_text("#unlearned") == (
         "2 of 4 seeds have not learned their data (IID at most 0.95): "

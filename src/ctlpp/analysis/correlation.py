@@ -16,6 +16,7 @@ from ctlpp.analysis.inputs import Array
 
 RESAMPLES = 4000
 LEAST = 4  # seeds; fewer say nothing
+ENOUGH = 8  # seeds; with fewer the intervals look surer than they are
 
 
 @dataclass(frozen=True)

@@ -109,11 +109,15 @@ def show(study: Study) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from ctlpp.analysis.correlation import LEAST
+    from ctlpp.analysis.correlation import ENOUGH, LEAST
     from ctlpp.analysis.measures import MEASURES
 
     which = "" if study.trained.all() else " that have not diverged"
-    few = None if study.trained.sum() >= LEAST else f"correlations need {LEAST} seeds or more{which}"
+    few = None
+    if study.trained.sum() < LEAST:
+        few = f"correlations need {LEAST} seeds or more{which}"
+    elif study.trained.sum() < ENOUGH:
+        few = f"of fewer than {ENOUGH} seeds{which} the intervals look surer than they are"
     table = Table(title=title(study), caption=few)
     table.add_column("measure")
     table.add_column("mean ± std", justify="right")

@@ -17,6 +17,7 @@ from importlib.resources import files
 from typing import Any
 
 import ctlpp
+from ctlpp.analysis.correlation import ENOUGH
 from ctlpp.report.advising import advice, renewal, staleness
 from ctlpp.report.collecting import Record
 from ctlpp.report.comparing import results
@@ -43,6 +44,7 @@ def make_page(records: Sequence[Record], packages: Sequence[Package] | None = No
         "titles": paper.TITLES,
         "solved": paper.SOLVED,
         "learned": paper.LEARNED,
+        "enough": ENOUGH,
         "runs": [describe(record, graphs) for record in records],
         "results": results(records),
         "grids": grids(records),

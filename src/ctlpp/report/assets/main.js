@@ -164,6 +164,7 @@ function showMeasures(view, other) {
   });
   show("measures-body", el("p", { class: "lead break" }, `Measures of ${data.runs[view.run].name}, their mean and their correlation with OOD accuracy over ${left < total ? `the ${left} of its ${plural(total, "seed")} that have not diverged` : "its seeds"} (Pearson, 95 % bootstrap interval). `, several && "Other runs have more seeds of this setting: the last column is over all of them."),
     view.facts.stale && el("p", { class: "note small stale" }, view.facts.stale), unlearned(view),
+    left < data.enough && el("p", { class: "note small", id: "few" }, `Of fewer than ${data.enough} seeds the intervals look surer than they are.`),
     el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Measures" }, el("table", { class: "list" }, el("thead", {}, el("tr", {}, ["Measure", `Seed ${view.seed}`, other ? `Seed ${other.seed} beside it` : "Beside it", "Mean over seeds", "Correlation with OOD", ...(several ? [`… over all ${Math.max(...view.facts.measures.map((measure) => measure.together?.[0] ?? 0))} seeds`] : [])]
       .map((head, at) => el("th", { scope: "col", class: at ? "number" : "" }, head)))), el("tbody", {}, rows))),
     el("h3", {}, "OOD accuracy (up) against each measure, a dot a seed"), el("div", { class: "grid" }, plots),
