@@ -45,7 +45,7 @@ def effect_of_repeats(found: Found) -> str:
             sure[not moved[1][0] <= 0 <= moved[1][1]].append(f"{title(one.model)} on {one.variant}")
     said = [f"is sure for {listed(sure[True])}"] if sure[True] else []
     said += [f"cannot be told from these seeds for {listed(sure[False])}"] if sure[False] else []
-    return f"That repeated sequences change it {', and '.join(said)}." if said else ""
+    return f"That repeated sequences change OOD accuracy {', and '.join(said)}." if said else ""
 
 
 def _toward(plain: Row, again: Row, certain: bool) -> str:
