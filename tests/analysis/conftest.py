@@ -1,5 +1,6 @@
 """Hand-made networks whose inner codes are known exactly, and a run that was really trained."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ from torch import Tensor, nn
 
 from ctlpp.benchmark.dataset import Dataset, generate
 from ctlpp.benchmark.task import Task
+from ctlpp.cli import main as cli
 from ctlpp.models.activations import record
 from ctlpp.training.crowd import Crowd, gather
 from ctlpp.training.recipe import Recipe
@@ -97,3 +99,23 @@ def trained(dataset: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs") / "ndr-R"
     train("ndr", dataset, seeds=[0, 2, 3, 7], preset="quick", recipe=RECIPE, out=folder, device="cpu")
     return folder
+
+
+@pytest.fixture
+def run(trained: Path, tmp_path: Path) -> Path:
+    """A copy of it, to spoil."""
+    return Path(shutil.copytree(trained, tmp_path / "run"))
+
+
+def ctlpp(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: object
+) -> tuple[int, str, str]:
+    """The command in this process: exit code, what it printed, and what it complained of."""
+    monkeypatch.setattr("sys.argv", ["ctlpp", *map(str, arguments)])
+    try:
+        cli.main()
+        code = 0
+    except SystemExit as stop:
+        code = int(stop.code or 0)
+    shown = capsys.readouterr()
+    return code, shown.out, shown.err

@@ -1,42 +1,22 @@
-"""`ctlpp analyze` on real run folders: what it says, what it refuses, and runs that are not as usual."""
+"""`ctlpp analyze` on real run folders: what it says, and runs that are not as usual."""
 
 import json
-import os
-import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from tests.analysis.conftest import RECIPE
+from tests.analysis.conftest import RECIPE, ctlpp
+from tests.analysis.spoiling import damage_newest, forget_task, unfinish
 from torch import nn
 
 from ctlpp.analysis.history import History
 from ctlpp.analysis.run import fresh_folder, study_run
 from ctlpp.benchmark.dataset import Dataset, generate
-from ctlpp.cli import main as cli
 from ctlpp.figures import whole_run
 from ctlpp.figures.whole_run import analyze_run
 from ctlpp.training.run import train
-
-
-@pytest.fixture
-def run(trained: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(trained, tmp_path / "run"))
-
-
-def ctlpp(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: object
-) -> tuple[int, str, str]:
-    monkeypatch.setattr("sys.argv", ["ctlpp", *map(str, arguments)])
-    try:
-        cli.main()
-        code = 0
-    except SystemExit as stop:
-        code = int(stop.code or 0)
-    shown = capsys.readouterr()
-    return code, shown.out, shown.err
 
 
 def test_the_command_says_what_it_found_and_where(
@@ -51,146 +31,6 @@ def test_the_command_says_what_it_found_and_where(
     assert f"ctlpp report {run}" in out
     assert str(run / "analysis") in out.replace("\n", "")
     assert json.loads((run / "analysis" / "analysis.json").read_text())["seeds"] == [2]
-
-
-def spoil_nothing(run: Path) -> None:
-    pass
-
-
-def remove_config(run: Path) -> None:
-    (run / "config.json").unlink()
-
-
-def unfinish(run: Path) -> None:
-    (run / "result.json").unlink()
-
-
-def lose_code(run: Path) -> None:
-    config = json.loads((run / "config.json").read_text())
-    (run / "config.json").write_text(json.dumps(config | {"model": "no_such_module:model"}))
-
-
-def forget_task(run: Path) -> None:
-    config = json.loads((run / "config.json").read_text())
-    (run / "config.json").write_text(json.dumps(config | {"task": None}))
-
-
-def damage(run: Path) -> None:
-    for path in (run / "checkpoint").glob("*.safetensors"):
-        path.write_bytes(path.read_bytes()[:-100] + bytes(100))
-
-
-def damage_newest(run: Path) -> None:
-    os.truncate(run / "checkpoint" / "step-000000030.safetensors", 3000)
-
-
-def name_python(run: Path) -> None:
-    config = json.loads((run / "config.json").read_text())
-    (run / "config.json").write_text(json.dumps(config | {"model": "os:system"}))
-
-
-def lose_checkpoints(run: Path) -> None:
-    shutil.rmtree(run / "checkpoint")
-    (run / "checkpoint").mkdir()
-
-
-def stop_early(run: Path) -> None:
-    lose_checkpoints(run)
-    unfinish(run)
-
-
-def keep_the_analysis_alone(run: Path) -> None:
-    lose_checkpoints(run)
-    (run / "analysis").mkdir()
-    (run / "analysis" / "analysis.json").write_text("{}")
-
-
-def become_a_file(run: Path) -> None:
-    shutil.rmtree(run)
-    run.write_text("mine")
-
-
-def occupy(run: Path) -> None:
-    (run / "analysis").mkdir()
-
-
-def move_one_level_down(run: Path) -> None:
-    run.rename(run.with_name("moved"))
-    shutil.copytree(run.with_name("moved"), run / "ndr-R")
-
-
-@pytest.mark.parametrize(
-    ("spoil", "options", "complaint"),
-    [
-        (shutil.rmtree, [], "RUN does not exist: name a run folder, as `ctlpp train` writes it"),
-        (
-            remove_config,
-            [],
-            "no run in RUN: there is no config.json in it; name a run folder, as `ctlpp train` writes it",
-        ),
-        (move_one_level_down, [], "no run in RUN: there is no config.json in it; choose one inside, as RUN/ndr-R\n"),
-        (unfinish, [], "the run in RUN is unfinished (step 30 of 30): train on with --resume, or analyse its newest"),
-        (lose_code, [], "model 'no_such_module:model': cannot import no_such_module"),
-        (forget_task, [], "the run in RUN does not say which task it was trained on: name its dataset with --data"),
-        (
-            damage,
-            [],
-            "RUN/checkpoint/step-000000030.safetensors is damaged (its checksum is wrong), and no older checkpoint is"
-            " whole: the results of the run stay,",
-        ),
-        (damage_newest, [], "RUN/checkpoint/step-000000030.safetensors is damaged (its checksum is wrong): the finish"),
-        (name_python, [], "model 'os:system' is no model: os is part of Python\n"),
-        (lose_checkpoints, [], "the run in RUN is finished, and only its small files were kept, not its checkpoint:"),
-        (stop_early, [], "the run in RUN has no checkpoint yet: resume it first"),
-        (occupy, [], "RUN/analysis exists already: choose another folder with --out, or say --force to replace it"),
-        (spoil_nothing, ["--seeds", "0,5"], "no seed 5 in this run: choose from 0, 2, 3, 7"),
-        (
-            spoil_nothing,
-            ["--seeds", "3"],
-            "no seed 1 in this run: --seeds 3 means seeds 0 … 2; this run has 0, 2 … 3, 7",
-        ),
-        (spoil_nothing, ["--seeds", "x"], "--seeds x: write"),
-        (spoil_nothing, ["--bases", "some"], "--bases some: write a number, or all"),
-        (spoil_nothing, ["--bases", "13"], "--bases 13: every donor and consumer has 12 bases of another value: use 1"),
-        (spoil_nothing, ["--data", "nowhere"], "nowhere"),
-        (become_a_file, [], "RUN is a file, not a run folder, as `ctlpp train` writes it"),
-        (
-            keep_the_analysis_alone,
-            [],
-            "the run in RUN is finished, and only its small files were kept, not its checkpoint:"
-            " its analysis is in RUN/analysis\n",
-        ),
-        (spoil_nothing, ["--out", "RUN/config.json"], "RUN/config.json is a file: choose a folder with --out"),
-        (spoil_nothing, ["--out", "RUN/config.json", "--force"], "RUN/config.json is a file: choose a folder"),
-        (
-            spoil_nothing,
-            ["--out", "RUN/checkpoint"],
-            "RUN/checkpoint is not an analysis, so it is not replaced: choose another folder with --out",
-        ),
-        (spoil_nothing, ["--out", "RUN/checkpoint", "--force"], "RUN/checkpoint is not an analysis"),
-        (
-            spoil_nothing,
-            ["--out", "RUN/config.json/new"],
-            "cannot write RUN/config.json/new: RUN/config.json is not a folder: choose another folder with --out",
-        ),
-    ],
-)
-def test_a_mistake_is_one_line_and_exit_code_2(
-    run: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    spoil: Any,
-    options: Any,
-    complaint: str,
-) -> None:
-    spoil(run)
-    before = sorted(path for path in run.rglob("*"))
-    given = [option.replace("RUN", str(run)) for option in options]
-    code, out, err = ctlpp(monkeypatch, capsys, "analyze", run, "--device", "cpu", *given)
-    assert (code, out) == (2, "")
-    assert err.count("\n") == 1
-    assert err.startswith(f"ctlpp: {complaint.replace('RUN', str(run))}"), err
-    assert sorted(path for path in run.rglob("*")) == before
 
 
 def test_an_unfinished_run_can_be_analysed_on_request(run: Path) -> None:

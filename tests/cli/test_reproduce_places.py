@@ -98,9 +98,9 @@ def test_a_folder_whose_name_spans_more_seeds_than_any_run_has_is_somebodys_own(
     ("number", "remedy"),
     [
         (errno.ENOSPC, "make room and go on"),
-        (errno.EROFS, "make it writable, or choose another folder with --out"),
-        (errno.EACCES, "make it writable, or choose another folder with --out"),
-        (errno.EIO, "the disk may be failing: see to that, then go on"),
+        (errno.EROFS, "make it writable and go on"),
+        (errno.EACCES, "make it writable and go on"),
+        (errno.EIO, "see to the disk, which may be failing, and go on"),
     ],
 )
 def test_a_place_that_cannot_be_written_is_one_line_with_the_remedy_for_it(
@@ -126,5 +126,5 @@ def test_a_folder_that_may_not_be_made_is_not_called_full(command: Command, monk
 
     monkeypatch.setattr(executing, "make_folder", make)
     done = command("reproduce", "table1", *SMALL)
-    line = "cannot make the folder out: Permission denied; make it writable, or choose another folder with --out"
+    line = "cannot make the folder out: Permission denied; choose another"
     assert (done.code, done.err) == (1, f"ctlpp: {line}\n")

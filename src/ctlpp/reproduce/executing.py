@@ -22,16 +22,10 @@ from ctlpp.reproduce.pacing import Alarm, Pages
 from ctlpp.reproduce.pieces import Piece, Standing, recipe_of, stand, take
 from ctlpp.reproduce.plan import Planned
 from ctlpp.reproduce.results.writing import Written, write_results
-from ctlpp.training.checkpoint import make_folder
+from ctlpp.training.checkpoint import make_folder, remedy
 
 Start = Callable[[int], Callable[[int], None]]  # told a number of seeds, gives what to call with progress
-_ROOM = "make room and go on"
-_RIGHTS = "make it writable, or choose another folder with --out"
-_REMEDIES = {
-    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), _ROOM),
-    **dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), _RIGHTS),
-    errno.EIO: "the disk may be failing: see to that, then go on",
-}
+_MACHINE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,10 +185,9 @@ def _work_on(job: _Job) -> None:
                 about={"cell": cell.name},
             )
     if analysable(job.piece, orders):
-        if any((folder / "analysis").glob("*")):  # the rest of one that is damaged
-            (folder / "analysis" / "analysis.json").touch()  # so it may be replaced
+        shutil.rmtree(folder / "analysis", ignore_errors=True)  # one that is damaged
         with job.screen.analysing() as start:
-            analyze_run(folder, force=True, device=orders.device, figures=False, computing=start)
+            analyze_run(folder, device=orders.device, figures=False, computing=start)
     if large(job.piece, orders):
         shrink(folder, orders.keep_weights)
 
@@ -213,9 +206,8 @@ def _make_room() -> None:
 def machine_trouble(error: BaseException) -> str:
     """One line, if the error is the machine's and not the run's."""
     cause = error if isinstance(error, OSError) else error.__cause__
-    if not isinstance(cause, OSError) or not (remedy := _REMEDIES.get(cause.errno or 0)):
+    if not isinstance(cause, OSError) or cause.errno not in _MACHINE:
         return ""
-    if error is cause:
-        return f"cannot write {cause.filename}: {cause.strerror}; {remedy}"
-    said = str(error)
-    return said if remedy == _ROOM else f"{said.rpartition('; ')[0] or said}; {remedy}"
+    if error is not cause:
+        return str(error)
+    return f"cannot write {cause.filename}: {cause.strerror}; {remedy(cause)} and go on"

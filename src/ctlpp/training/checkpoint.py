@@ -14,6 +14,7 @@ Example:
 """
 
 import contextlib
+import errno
 import json
 import os
 from collections.abc import Mapping
@@ -92,8 +93,15 @@ def write_atomically(path: Path, data: bytes) -> None:
         with contextlib.suppress(OSError):
             part.unlink()
         raise ValueError(
-            f"cannot write {path}: {error.strerror}; what was saved before is still there: make room and resume"
+            f"cannot write {path}: {error.strerror}; what was saved before is still there: {remedy(error)} and resume"
         ) from error
+
+
+def remedy(error: OSError) -> str:
+    """What the user has to do before a file can be written."""
+    if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+        return "make it writable"
+    return "see to the disk, which may be failing," if error.errno == errno.EIO else "make room"
 
 
 def make_folder(folder: Path) -> None:

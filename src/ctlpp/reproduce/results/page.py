@@ -12,7 +12,7 @@ from ctlpp.reproduce.results.kinds import KINDS, Kind, asked, main_cells, neares
 from ctlpp.reproduce.results.places import Places
 from ctlpp.reproduce.results.reasons import ALIKE_SETTINGS, among_converged, reasons, statement
 from ctlpp.reproduce.results.remaining import miniature, progress
-from ctlpp.reproduce.results.repeating import differs, effect_of_repeats
+from ctlpp.reproduce.results.repeating import effect_of_repeats
 from ctlpp.reproduce.results.similar import Example
 from ctlpp.reproduce.results.tables import excluded_table, legend, name_of
 from ctlpp.reproduce.results.verdicts import HIGHER, LOWER, REPRODUCED, UNDECIDED
@@ -137,16 +137,16 @@ def differences(found: Found) -> list[str]:
     parts = []
     for cell in cells:
         row = found.row(cell, "ood")
-        if differs(row) and row.verdict:
+        if row.differs and row.verdict:
             points = "\n".join(f"- {sentence}" for sentence in reasons(found, cell))
             parts += [f"**{name_of(cell)}: {row.verdict.word}.** {statement(row)}", points]
     if parts:
         parts.insert(0, ALIKE_SETTINGS)
     else:
         parts = ["No OOD accuracy that has run differs from the published one by more than chance explains."]
-    alone = [cell for cell in cells if not differs(found.row(cell, "ood"))]
+    alone = [cell for cell in cells if not found.row(cell, "ood").differs]
     for cell in alone:
-        if differs(iid := found.row(cell, "iid")):
+        if (iid := found.row(cell, "iid")).differs:
             kept = among_converged(found, cell, found.row(cell, "ood"))
             parts.append(f"IID accuracy differs on {name_of(cell)}: {statement(iid)}{kept}")
     rows = [found.row(cell, "ood") for cell in cells]

@@ -5,17 +5,12 @@ from __future__ import annotations
 from ctlpp.reproduce.results.cells import Cell
 from ctlpp.reproduce.results.found import Found, repeats
 from ctlpp.reproduce.results.rows import Row
-from ctlpp.reproduce.results.verdicts import HIGHER, LOWER, REPRODUCED, UNDECIDED, Verdict
+from ctlpp.reproduce.results.verdicts import REPRODUCED, UNDECIDED, Verdict
 from ctlpp.reproduce.results.wording import between, listed, number, share, signed, title
 from ctlpp.statistics import published as paper
 from ctlpp.statistics.summary import Interval, difference
 
 MOST = 0.25  # of a difference: if no more is left, most of it is explained
-
-
-def differs(row: Row) -> bool:
-    """Whether a row comes out higher or lower than published."""
-    return row.verdict is not None and row.verdict.word in (HIGHER, LOWER)
 
 
 def repeats_sentence(found: Found, one: Cell, other: Cell) -> str:
@@ -54,7 +49,7 @@ def _toward(plain: Row, again: Row, certain: bool) -> str:
     assert before is not None
     assert after is not None
     text = f"The distance to the published mean {_distance(before.difference or 0, after.difference or 0)}"
-    text += f": {_explained(before, after, certain)}." if differs(plain) else "."
+    text += f": {_explained(before, after, certain)}." if plain.differs else "."
     if before.word == after.word:
         return f"{text} Verdict: *{after.word}* both ways."
     return f"{text} Verdict: *{before.word}* without them, *{after.word}* with them."

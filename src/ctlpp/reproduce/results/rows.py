@@ -9,7 +9,7 @@ from statistics import fmean
 from ctlpp.report.collecting import Seed
 from ctlpp.report.comparing import SPLITS, converged
 from ctlpp.reproduce.results.cells import ALL, RULE, Cell
-from ctlpp.reproduce.results.verdicts import Verdict, beside, is_inside, judge
+from ctlpp.reproduce.results.verdicts import HIGHER, LOWER, Verdict, beside, is_inside, judge
 from ctlpp.statistics.summary import Summary, mean_intervals, summarise
 
 
@@ -35,6 +35,11 @@ class Row:
     def key(self) -> tuple[str, str, str]:
         """Cell, selection, split."""
         return self.cell.name, self.selection, self.split
+
+    @property
+    def differs(self) -> bool:
+        """Whether it comes out higher or lower than published."""
+        return self.verdict is not None and self.verdict.word in (HIGHER, LOWER)
 
 
 Rows = dict[tuple[str, str, str], Row]
