@@ -2,7 +2,8 @@ import pytest
 import torch
 from torch import nn
 
-from ctlpp.analysis.quick_ndr import quick_ndr
+from ctlpp.analysis import quick_ndr as module
+from ctlpp.analysis.quick_ndr import QuickNDR, multiplies_bfloat16, quick_ndr
 from ctlpp.models.activations import recording
 from ctlpp.models.ndr import NDR
 from ctlpp.training.crowd import Crowd, gather
@@ -41,3 +42,47 @@ def test_only_one_seed_of_the_module_itself_has_a_quick_way() -> None:
 
     assert quick_ndr(crowd(seeds=2)) is None
     assert quick_ndr(gather(Own, VOCABULARY, CLASSES, [0])) is None
+
+
+def with_draft(alone: Crowd, monkeypatch: pytest.MonkeyPatch) -> QuickNDR:
+    """As on a CPU that multiplies bfloat16, whatever this one does."""
+    monkeypatch.setattr(module, "multiplies_bfloat16", lambda: True)
+    quick = quick_ndr(alone)
+    assert quick is not None
+    assert quick.draft is not None
+    return quick
+
+
+def test_a_draft_is_near(monkeypatch: pytest.MonkeyPatch) -> None:
+    quick = with_draft(crowd(), monkeypatch)
+    state = quick.state(torch.randint(VOCABULARY, (200, 4), generator=torch.Generator().manual_seed(0)), 0)
+    logits, draft = quick.logits_from(state, 0), quick.draft.logits_from(state, 0)  # type: ignore[union-attr]
+    assert 0 < (draft - logits).abs().max() < 0.1 * logits.std()
+
+
+def test_answers_are_those_of_the_module_although_they_are_drafted(monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = crowd(depth=5)
+    quick = with_draft(alone, monkeypatch)
+    for seed in range(20):
+        tokens = torch.randint(VOCABULARY, (256, 4), generator=torch.Generator().manual_seed(seed))
+        with torch.no_grad(), recording() as seen:
+            answers = alone.member(0).eval()(tokens).argmax(-1)
+        for level in (0, 3):
+            assert quick.answers_from(seen["state"][level], level).equal(answers)
+
+
+@pytest.mark.parametrize(
+    ("able", "drafts"),
+    [({"avx512_bf16": True}, True), ({"amx_bf16": True}, True), ({"avx512_bf16": False}, False), ({}, False)],
+)
+def test_answers_are_drafted_where_the_cpu_multiplies_bfloat16(
+    able: dict[str, bool], drafts: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: able, raising=False)
+    multiplies_bfloat16.cache_clear()
+    try:
+        quick = quick_ndr(crowd())
+        assert quick is not None
+        assert (quick.draft is not None) == drafts
+    finally:
+        multiplies_bfloat16.cache_clear()

@@ -3,19 +3,21 @@
 Arithmetic is what the analysis of a full-size NDR waits for, so none is done in vain. What the first layer reads from
 its input is looked up by token; of the last layer only the column under the classifier is computed, without the other
 columns' keys and values; scales are multiplied into the weights beforehand, and products of the same columns are one.
-The equations are those of `ctlpp.models.ndr`.
+Where the CPU multiplies bfloat16 faster, answers are drafted so and made sure (see `sure`). The equations are those of
+`ctlpp.models.ndr`.
 
 Shapes: B batch, T columns, R columns that are updated, D width, H heads, K = D / H, C classes.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ctlpp.analysis.sure import Sure
 from ctlpp.models.ndr import NDR, View, look
 from ctlpp.training.crowd import Crowd
 
@@ -39,13 +41,31 @@ def quick_ndr(crowd: Crowd) -> QuickNDR | None:
     if type(module) is not NDR or not alone or crowd.weights.dtype != torch.float32 or crowd.device.type != "cpu":
         return None
     weights = {name: value[0] for name, value in crowd.state().items()}
-    return QuickNDR(weights, module.layer.attend.heads, module.test_depth)
+    heads, depth = module.layer.attend.heads, module.test_depth
+    draft = QuickNDR(weights, heads, depth, dtype=torch.bfloat16) if multiplies_bfloat16() else None
+    return QuickNDR(weights, heads, depth, draft)
+
+
+@lru_cache(maxsize=1)
+def multiplies_bfloat16() -> bool:
+    """Whether the CPU has products of bfloat16 of its own; elsewhere they take longer than those of float32."""
+    able: dict[str, bool] = getattr(torch.cpu, "get_capabilities", dict)()
+    return any(able.get(name, False) for name in ("avx512_bf16", "amx_bf16"))
 
 
 class QuickNDR:
-    """From tokens to a state, and from a state to logits."""
+    """From tokens to a state, and from a state to logits and answers. dtype: of what large products multiply."""
 
-    def __init__(self, weights: dict[str, Tensor], heads: int, depth: int) -> None:
+    def __init__(
+        self,
+        weights: dict[str, Tensor],
+        heads: int,
+        depth: int,
+        draft: QuickNDR | None = None,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        self.draft, self.dtype = draft, dtype
+        self.sure: dict[int, Sure] = {}  # by level
         own = {name.removeprefix("layer."): value for name, value in weights.items()}
         self.embed, self.heads, self.depth = own["embed.weight"], heads, depth
         self.width = self.embed.shape[1]
@@ -62,9 +82,10 @@ class QuickNDR:
         own["ask.weight"] = torch.cat([q * scale, direction[:heads]])  # (D + H, D): the first column looks to the right
         own["ask.bias"] = torch.cat([q_bias * scale, offset[:heads] + own["attend.bias"]])
         self.own = {name: value.T.contiguous() if value.ndim == 2 else value for name, value in own.items()}
+        self.low = {name: value.to(dtype) for name, value in self.own.items()}  # the same if that is their type
         self.k, self.v = (part.reshape(heads, -1, self.width) for part in (k, v))  # (H, K, D)
         self.k_bias, self.v_bias = (part.view(heads, 1, -1) for part in (k_bias, v_bias))  # (H, 1, K)
-        self.by_token = self.linear("read", self.embed)  # (tokens, 3D + 2H)
+        self.by_token = self.linear("read", self.embed).float()  # (tokens, 3D + 2H)
 
     @torch.inference_mode()
     def state(self, tokens: Tensor, level: int) -> Tensor:
@@ -80,11 +101,22 @@ class QuickNDR:
         """Logits from the state after a layer. (B, T, D) -> (B, C)"""
         for n in range(level + 1, self.depth):
             h = self.step(h) if n < self.depth - 1 else self.last(h)
-        return self.linear("classify", h[:, 0])
+        return torch.addmm(self.own["classify.bias"], h[:, 0], self.own["classify.weight"])
+
+    @torch.inference_mode()
+    def answers_from(self, h: Tensor, level: int) -> Tensor:
+        """Classes from the state after a layer. (B, T, D) -> (B,)"""
+        if self.draft is None:
+            return self.logits_from(h, level).argmax(-1)
+        if level not in self.sure:
+            self.sure[level] = Sure(
+                partial(self.draft.logits_from, level=level), partial(self.logits_from, level=level)
+            )
+        return self.sure[level].answers(h)
 
     def step(self, h: Tensor) -> Tensor:
         """One layer. (B, T, D) -> (B, T, D)"""
-        return self.layer(h, self.linear("read", h.flatten(0, 1)).view(*h.shape[:2], -1))
+        return self.layer(h, self.linear("read", h.flatten(0, 1)).float().view(*h.shape[:2], -1))
 
     def layer(self, h: Tensor, seen: Tensor) -> Tensor:
         """One layer, given queries, keys, values and directions. (B, T, D), (B, T, 3D + 2H) -> (B, T, D)"""
@@ -103,7 +135,7 @@ class QuickNDR:
 
         (B, T, D) -> (B, 1, D)
         """
-        asked = self.linear("ask", h[:, 0])
+        asked = self.linear("ask", h[:, 0]).float()
         q, prefer = asked[:, : self.width].view(len(h), self.heads, -1).transpose(0, 1), asked[:, self.width :]
         content = torch.bmm(q, self.k).transpose(0, 1) @ h.mT  # (B, H, T)
         match = content + (prefer + (q * self.k_bias).sum(-1).T)[..., None]
@@ -114,9 +146,10 @@ class QuickNDR:
     def update(self, h: Tensor, read: Tensor) -> Tensor:
         """The new state of some columns from what they have read. (B, R, D), (B, R, D) -> (B, R, D)"""
         old = h.flatten(0, 1)  # (B · R, D)
-        a = self.norm("norm_a", torch.addmm(old, read.flatten(0, 1), self.own["attend.out.weight"]))
-        u = self.norm("norm_u", torch.addmm(a, self.up("ffn_data", a), self.own["ffn_data.down.weight"]))
-        gate = self.linear("ffn_gate.down", self.up("ffn_gate", a)).sigmoid_()
+        a = self.norm("norm_a", self.onto(old, "attend.out", read.flatten(0, 1)))
+        low = a.to(self.dtype)
+        u = self.norm("norm_u", self.onto(a, "ffn_data.down", self.up("ffn_data", low)))
+        gate = self.linear("ffn_gate.down", self.up("ffn_gate", low)).float().sigmoid_()
         return torch.lerp(old, u, gate, out=u).view(h.shape)
 
     def up(self, name: str, x: Tensor) -> Tensor:
@@ -126,7 +159,12 @@ class QuickNDR:
 
     def linear(self, name: str, x: Tensor) -> Tensor:
         """A linear map of rows."""
-        return torch.mm(x, self.own[f"{name}.weight"]).add_(self.own[f"{name}.bias"])
+        return torch.addmm(self.low[f"{name}.bias"], x.to(self.dtype), self.low[f"{name}.weight"])
+
+    def onto(self, rows: Tensor, name: str, x: Tensor) -> Tensor:
+        """Rows, and a product added to them. They keep all their digits."""
+        weight = self.low[f"{name}.weight"]
+        return torch.addmm(rows, x, weight) if weight.dtype == rows.dtype else rows + torch.mm(x.to(self.dtype), weight)
 
     def norm(self, name: str, x: Tensor) -> Tensor:
         """Layer norm of rows."""

@@ -85,10 +85,9 @@ class Subject:
         answers = []
         for rows in (slice(*two) for two in pairwise(edges)):
             if self.quick is not None:
-                logits = self.quick.logits_from(state[0, rows], level)[None]
+                answers.append(self.quick.answers_from(state[0, rows], level)[None])
             else:
-                logits = self.logits_from(tokens[rows], level, state[:, rows])
-            answers.append(logits.argmax(-1).cpu())
+                answers.append(self.logits_from(tokens[rows], level, state[:, rows]).argmax(-1).cpu())
         return torch.cat(answers, dim=1)
 
     def logits_from(self, tokens: Tensor, level: int, state: Tensor) -> Tensor:
