@@ -78,9 +78,9 @@ def test_repeats_have_their_rows_in_the_tables_of_a_and_r(full: Path) -> None:
 
 def test_the_page_tells_variance_between_and_within_tables(full: Path) -> None:
     text = chapter(page_of(full), "How much the function table matters")
-    assert "| NDR on R, released | 3 | 5 |" in text
+    assert "| NDR on R, released | 3 | 25, 5, 5 |" in text
     assert re.search(
-        r"The table matters \(p [<=] 0\.0\d+\): the means of 5 seeds on each are \d\.\d\d, \d\.\d\d and", text
+        r"The table matters \(p [<=] 0\.0\d+\): the means are \d\.\d\d \(25 seeds\), \d\.\d\d \(5 seeds\) and", text
     )
 
 
@@ -178,7 +178,7 @@ def test_what_was_asked_for_under_another_protocol_is_on_the_page(tmp_path: Path
     assert "staged.png" in written.figures
     assert "**This is a miniature**" in text
     assert "Bi-LSTM, paper:" in chapter(text, "Variant S")
-    assert "| NDR on R, paper, preset quick | 2 | 2 |" in chapter(text, "How much the function table matters")
+    assert "| NDR on R, paper, preset quick | 2 | 2, 2 |" in chapter(text, "How much the function table matters")
 
 
 def test_a_single_seed_has_a_mean_and_nothing_that_needs_two(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from ctlpp.reproduce.results.found import Found, repeats, tables
 from ctlpp.reproduce.results.learning import history_of, learning_of
 from ctlpp.reproduce.results.repeating import change, repeats_sentence
 from ctlpp.reproduce.results.rows import Row
-from ctlpp.reproduce.results.tables import balanced
+from ctlpp.reproduce.results.tables import by_table
 from ctlpp.reproduce.results.variance import Components, components
 from ctlpp.reproduce.results.wording import between, mean_of, number, published, share, signed
 from ctlpp.statistics import published as paper
@@ -118,7 +118,7 @@ def _tables(found: Found, cell: Cell, row: Row) -> Iterator[str]:
 
 def _other_tables(found: Found, cell: Cell, row: Row) -> Iterator[str]:
     for cells in tables(found).values():
-        groups = balanced(cells)
+        groups = by_table(cells)
         if (
             groups
             and any(_same_place(one, cell) for one in cells)

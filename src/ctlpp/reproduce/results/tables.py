@@ -168,24 +168,24 @@ def variance_table(found: Found) -> str:
     """Spread of OOD accuracy between function tables and within them."""
     body = []
     for cells in tables(found).values():
-        groups = balanced(cells)
+        groups = by_table(cells)
         if not groups:
             continue
         one = components(groups)
-        row = [name_of(cells[0]), str(one.tables), str(one.seeds)]
+        row = [name_of(cells[0]), str(one.tables), ", ".join(map(str, one.seeds))]
         row += [f"{number(one.between, 3)} ({between(one.between_interval, 3)})"]
         row += [f"{number(one.within, 3)} ({between(one.within_interval, 3)})"]
         row += [f"{number(one.share)} ({between(one.share_interval)})", chance(one.chance).removeprefix("= ")]
         body.append(row)
-    head = ["OOD accuracy", "tables", "seeds on each", "std between tables", "std within a table"]
+    head = ["OOD accuracy", "tables", "seeds", "std between tables", "std within a table"]
     return table([*head, "the table's share of the variance", "p"], body) if body else ""
 
 
-def balanced(cells: Sequence[Cell]) -> list[list[float]]:
-    """OOD accuracies of the seeds that all tables have; nothing with fewer than two tables or two such seeds."""
-    have = [{seed.number: seed.accuracy["ood"] for seed in cell.seeds if "ood" in seed.accuracy} for cell in cells]
-    common = sorted(set.intersection(*map(set, have))) if have else []
-    return [[own[n] for n in common] for own in have] if len(have) > 1 and len(common) > 1 else []
+def by_table(cells: Sequence[Cell]) -> list[list[float]]:
+    """OOD accuracies of all seeds, a list for each function table of two or more; nothing if there are not two such."""
+    every = [[seed.accuracy["ood"] for seed in cell.seeds if "ood" in seed.accuracy] for cell in cells]
+    enough = [own for own in every if len(own) > 1]
+    return enough if len(enough) > 1 else []
 
 
 def runs_table(found: Found) -> str:
