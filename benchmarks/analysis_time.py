@@ -1,7 +1,8 @@
 """How long does `ctlpp analyze` take for 25 full-size seeds?
 
     python benchmarks/analysis_time.py lstm transformer ndr     # some minutes on two cores
-    python benchmarks/analysis_time.py ndr --first              # as if the value were found after the first layer
+    python benchmarks/analysis_time.py ndr --trained            # with the weights of trained seeds that results/ keeps
+    python benchmarks/analysis_time.py ndr --trained --exact    # and all answers computed in float32
 
 The seeds are trained for one step, so their value is found nowhere, and states are exchanged at the last layer or step.
 Trained NDRs carry it after the first layer, which costs most: nearly every layer is computed a second time.
@@ -12,22 +13,36 @@ import os
 import tempfile
 import time
 from contextlib import nullcontext
+from itertools import cycle
 from pathlib import Path
 from unittest.mock import patch
 
+import safetensors.torch
 import torch
-from torch import Tensor
 
 from ctlpp import generate, recipe_for, train
-from ctlpp.analysis import places
+from ctlpp.analysis import quick_ndr
 from ctlpp.figures.whole_run import analyze_run
+from ctlpp.training import checkpoint
+from ctlpp.training.run import load_run
 
 SEEDS = 25
+KEPT = Path(__file__).parent.parent / "results" / "runs" / "ndr-R-released-repeats" / "12-24" / "weights"
 
 
-def at_first(effect: Tensor, several: Tensor) -> tuple[Tensor, Tensor]:
-    """In the place of `places.choose`: the first layer, and the part with the greatest effect there."""
-    return torch.zeros(len(effect), dtype=torch.int64), effect[:, 0].masked_fill(several, -1).argmax(-1)
+def give_weights(run: Path) -> None:
+    """Put the weights of trained seeds, in turns, into the place of a run's own."""
+    found = checkpoint.newest(run / "checkpoint")
+    assert found is not None
+    tensors, facts, _ = found
+    crowd = load_run(run).crowd
+    files = sorted(KEPT.glob("*.safetensors"))
+    assert files, f"no weights in {KEPT}"
+    for row, file in zip(range(SEEDS), cycle(files), strict=False):
+        for name, value in safetensors.torch.load_file(file).items():
+            crowd.parameters()[name][row] = value
+    about = {name: fact for name, fact in facts.items() if name not in ("format", "step", "sha256")}
+    checkpoint.save(run / "checkpoint", facts["step"], {**tensors, "weights": crowd.weights}, about)
 
 
 def rate() -> float:
@@ -47,14 +62,17 @@ def rate() -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("models", nargs="+", choices=("lstm", "transformer", "ndr"))
-    parser.add_argument("--first", action="store_true", help="exchange states after the first layer or step")
+    parser.add_argument("--trained", action="store_true", help="NDRs with the weights of trained seeds")
+    parser.add_argument("--exact", action="store_true", help="without drafts in bfloat16")
     told = parser.parse_args()
-    data, cores = generate("R", train=20_000), len(os.sched_getaffinity(0))
+    data, cores = generate("R", protocol="released", train=20_000), len(os.sched_getaffinity(0))
     for model in told.models:
-        chosen = patch.object(places, "choose", at_first) if told.first else nullcontext()
-        with tempfile.TemporaryDirectory() as folder, chosen:
+        way = patch.object(quick_ndr, "multiplies_bfloat16", lambda: False) if told.exact else nullcontext()
+        with tempfile.TemporaryDirectory() as folder, way:
             run, recipe = Path(folder) / "run", recipe_for(model, steps=1, batch=8, eval_every=0)
             train(model, data, seeds=range(SEEDS), recipe=recipe, splits=["iid"], device="cpu", out=run)
+            if told.trained and model == "ndr":
+                give_weights(run)
             begin = time.perf_counter()
             analyze_run(run, device="cpu", workers=cores)
             taken = time.perf_counter() - begin

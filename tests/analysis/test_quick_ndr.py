@@ -3,7 +3,10 @@ import torch
 from torch import nn
 
 from ctlpp.analysis import quick_ndr as module
+from ctlpp.analysis.forward import activations, forward
 from ctlpp.analysis.quick_ndr import QuickNDR, multiplies_bfloat16, quick_ndr
+from ctlpp.analysis.states import Layout
+from ctlpp.analysis.subject import Subject
 from ctlpp.models.activations import recording
 from ctlpp.models.ndr import NDR
 from ctlpp.training.crowd import Crowd, gather
@@ -44,6 +47,14 @@ def test_only_one_seed_of_the_module_itself_has_a_quick_way() -> None:
     assert quick_ndr(gather(Own, VOCABULARY, CLASSES, [0])) is None
 
 
+def undecided(depth: int) -> Crowd:
+    """A seed that gives every class now and then, often with a small lead."""
+    alone = crowd(depth)
+    tokens = torch.randint(VOCABULARY, (500, 4), generator=torch.Generator().manual_seed(9))
+    alone.parameters()["classify.bias"][0] -= forward(alone, tokens)[0].mean(0)
+    return alone
+
+
 def with_draft(alone: Crowd, monkeypatch: pytest.MonkeyPatch) -> QuickNDR:
     """As on a CPU that multiplies bfloat16, whatever this one does."""
     monkeypatch.setattr(module, "multiplies_bfloat16", lambda: True)
@@ -61,12 +72,13 @@ def test_a_draft_is_near(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_answers_are_those_of_the_module_although_they_are_drafted(monkeypatch: pytest.MonkeyPatch) -> None:
-    alone = crowd(depth=5)
+    alone = undecided(depth=5)
     quick = with_draft(alone, monkeypatch)
     for seed in range(20):
         tokens = torch.randint(VOCABULARY, (256, 4), generator=torch.Generator().manual_seed(seed))
         with torch.no_grad(), recording() as seen:
             answers = alone.member(0).eval()(tokens).argmax(-1)
+        assert answers.bincount(minlength=CLASSES).min() > 20
         for level in (0, 3):
             assert quick.answers_from(seen["state"][level], level).equal(answers)
 
@@ -86,3 +98,24 @@ def test_answers_are_drafted_where_the_cpu_multiplies_bfloat16(
         assert (quick.draft is not None) == drafts
     finally:
         multiplies_bfloat16.cache_clear()
+
+
+def test_states_are_exchanged_in_drafts_as_in_the_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    alone, draw = undecided(depth=5), torch.Generator().manual_seed(1)
+    tokens = torch.randint(VOCABULARY, (600, 4), generator=draw)
+    seen, _ = activations(alone, tokens)
+    layout = Layout.of(seen)
+    assert layout is not None
+    drafted = Subject(alone, layout, "nothing", with_draft(alone, monkeypatch))
+    slow = Subject(alone, layout)
+    where = torch.tensor([[False, True, False, False, True]])
+    for level in (0, 2, 4):
+        new = seen["state"][level][:, torch.randperm(len(tokens), generator=draw)]
+        answers, own = drafted.run(tokens, level)
+        expected, states = slow.run(tokens, level)
+        assert answers.equal(expected)
+        assert (own - states).abs().mean() < 0.01
+        found = drafted.exchanged(tokens, level, own, new, where)
+        assert found.equal(slow.exchanged(tokens, level, states, new, where))
+        if level < 4:  # of the last one only the first column is read
+            assert (found != answers).sum() > 50

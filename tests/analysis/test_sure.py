@@ -1,3 +1,5 @@
+from collections.abc import Callable
+
 import pytest
 import torch
 from hypothesis import given
@@ -8,71 +10,72 @@ from ctlpp.analysis.sure import FIRST, SAFE, Sure
 
 
 class Model:
-    """Logits that are the rows themselves, and how many rows were asked for."""
+    """Logits in full, and how many rows were asked for."""
 
     def __init__(self) -> None:
         self.asked = 0
 
-    def __call__(self, rows: Tensor) -> Tensor:
-        self.asked += len(rows)
-        return rows
+    def of(self, logits: Tensor) -> Callable[[Tensor], Tensor]:
+        def in_full(rows: Tensor) -> Tensor:
+            self.asked += len(rows)
+            return logits[rows]
+
+        return in_full
 
 
-def rows_of(seed: int, batches: int = 4, rows: int = 64, classes: int = 5, scale: float = 1.0) -> Tensor:
+def logits_of(seed: int, batches: int = 4, rows: int = 64, classes: int = 5, scale: float = 1.0) -> Tensor:
     return scale * torch.randn(batches, rows, classes, generator=torch.Generator().manual_seed(seed))
 
 
 @given(st.integers(0, 10_000), st.floats(0, 3), st.integers(2, 9))
 def test_answers_are_those_of_the_full_model(seed: int, error: float, classes: int) -> None:
     off = error * torch.linspace(-1, 1, classes)  # the same error in every row: the first rows tell it
-    full = Model()
-    sure = Sure(lambda rows: rows + off, full)
-    for batch in rows_of(seed, classes=classes):
-        assert sure.answers(batch).equal(batch.argmax(-1))
+    sure = Sure()
+    for batch in logits_of(seed, classes=classes):
+        assert sure.answers(batch + off, Model().of(batch)).equal(batch.argmax(-1))
 
 
 @given(st.integers(0, 10_000))
 def test_an_error_that_grows_is_noticed(seed: int) -> None:
-    batches, full = rows_of(seed), Model()
+    batches, sure = logits_of(seed), Sure()
     growth = torch.tensor([0.2, 0.35, 0.6, 1.0])[:, None, None]  # by less than `SAFE` from batch to batch
-    drafts = iter(batches + growth * rows_of(seed + 1).sign())
-    sure = Sure(lambda rows: next(drafts), full)
-    for batch in batches:
-        assert sure.answers(batch).equal(batch.argmax(-1))
+    drafts = batches + growth * logits_of(seed + 1).sign()
+    for batch, draft in zip(batches, drafts, strict=True):
+        assert sure.answers(draft, Model().of(batch)).equal(batch.argmax(-1))
     assert sure.error == pytest.approx(2.0)  # of two logits, each off by one
 
 
 def test_few_rows_are_computed_in_full_where_leads_are_large() -> None:
-    batches, full = rows_of(0, batches=10), Model()
+    batches, model, sure = logits_of(0, batches=10), Model(), Sure()
     batches[..., 0] += 20
-    sure = Sure(lambda rows: rows + 0.01 * torch.tensor([1.0, -1, 1, -1, 1]), full)
     for batch in batches:
-        sure.answers(batch)
-    assert full.asked == FIRST  # of the first batch
+        sure.answers(batch + 0.01 * torch.tensor([1.0, -1, 1, -1, 1]), model.of(batch))
+    assert model.asked == FIRST  # of the first batch
 
 
 def test_all_rows_are_computed_in_full_where_leads_are_small() -> None:
-    batch, full = rows_of(0, scale=0.01)[0], Model()
-    answers = Sure(lambda rows: rows.flip(-1), full).answers(batch)
-    assert answers.equal(batch.argmax(-1))
-    assert full.asked >= len(batch) - FIRST
+    batch, model = logits_of(0, scale=0.01)[0], Model()
+    draft = batch + torch.tensor([1.0, 0, 0, 0, 0])
+    assert Sure().answers(draft, model.of(batch)).equal(batch.argmax(-1))
+    assert model.asked == len(batch)
 
 
-def test_a_lead_just_above_the_largest_error_is_not_trusted() -> None:
-    batch = torch.tensor([[0.1, 0.0], [SAFE * 1.0, 0.0], [SAFE * 1.0 + 0.1, 0.0]]).repeat_interleave(FIRST, 0)
-    full = Model()
-    Sure(lambda rows: torch.where(rows[:, :1] < 1, rows + torch.tensor([1.0, 0.0]), rows), full).answers(batch)
-    assert full.asked == 2 * FIRST
+def test_a_lead_must_be_larger_than_a_multiple_of_the_largest_error() -> None:
+    leads = torch.tensor([0.5, SAFE * 1.0, SAFE * 1.0 + 0.1]).repeat_interleave(FIRST)
+    draft, model = torch.stack([leads, torch.zeros(len(leads))], dim=1), Model()
+    wrong = torch.where(draft < 1, draft + torch.tensor([0.0, 1.0]), draft)  # by one, where the lead is smallest
+    Sure().answers(draft, model.of(wrong))
+    assert model.asked == 2 * FIRST
 
 
-def test_numbers_that_are_none_are_left_to_the_full_model() -> None:
-    batch, full = rows_of(0)[0], Model()
+def test_drafts_that_are_no_numbers_are_left_to_the_full_model() -> None:
+    batch, model = logits_of(0)[0], Model()
     batch[3] = torch.nan
-    assert Sure(lambda rows: rows * torch.nan, full).answers(batch).equal(batch.argmax(-1))
-    assert full.asked == len(batch)
+    assert Sure().answers(batch * torch.nan, model.of(batch)).equal(batch.argmax(-1))
+    assert model.asked == len(batch)
 
 
 def test_a_batch_may_be_small_or_empty() -> None:
-    sure = Sure(lambda rows: rows, lambda rows: rows)
-    assert sure.answers(torch.zeros(0, 3)).tolist() == []
-    assert sure.answers(torch.eye(3)).tolist() == [0, 1, 2]
+    sure = Sure()
+    for batch, answers in ((torch.zeros(0, 3), []), (torch.eye(3), [0, 1, 2])):
+        assert sure.answers(batch, Model().of(batch)).tolist() == answers

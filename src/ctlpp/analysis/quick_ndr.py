@@ -11,7 +11,8 @@ Shapes: B batch, T columns, R columns that are updated, D width, H heads, K = D 
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
+from collections.abc import Callable
+from functools import lru_cache
 
 import torch
 import torch.nn.functional as F
@@ -96,6 +97,10 @@ class QuickNDR:
             h = self.step(h)
         return h
 
+    def drafted_state(self, tokens: Tensor, level: int) -> Tensor:
+        """The state after a layer, for `answers_from` and nothing else. (B, T - 1) -> (B, T, D)"""
+        return (self.draft or self).state(tokens, level)
+
     @torch.inference_mode()
     def logits_from(self, h: Tensor, level: int) -> Tensor:
         """Logits from the state after a layer. (B, T, D) -> (B, C)"""
@@ -104,15 +109,16 @@ class QuickNDR:
         return torch.addmm(self.own["classify.bias"], h[:, 0], self.own["classify.weight"])
 
     @torch.inference_mode()
-    def answers_from(self, h: Tensor, level: int) -> Tensor:
-        """Classes from the state after a layer. (B, T, D) -> (B,)"""
+    def answers_from(self, h: Tensor, level: int, in_full: Callable[[Tensor], Tensor] | None = None) -> Tensor:
+        """Classes from the state after a layer. (B, T, D) -> (B,)
+
+        in_full: the states of some rows with all their digits, if `h` is a draft of them.
+        """
         if self.draft is None:
             return self.logits_from(h, level).argmax(-1)
-        if level not in self.sure:
-            self.sure[level] = Sure(
-                partial(self.draft.logits_from, level=level), partial(self.logits_from, level=level)
-            )
-        return self.sure[level].answers(h)
+        sure = self.sure.setdefault(level, Sure())
+        in_full = in_full or h.__getitem__
+        return sure.answers(self.draft.logits_from(h, level), lambda rows: self.logits_from(in_full(rows), level))
 
     def step(self, h: Tensor) -> Tensor:
         """One layer. (B, T, D) -> (B, T, D)"""

@@ -65,10 +65,13 @@ class Subject:
 
     @torch.no_grad()
     def run(self, tokens: Tensor, level: int) -> tuple[Tensor, Tensor]:
-        """Answers, and the state after a layer or step. (N, T) -> (S, N), (S, N, K, W)"""
+        """Answers, and the state after a layer or step, to be changed. (N, T) -> (S, N), (S, N, K, W)
+
+        The states may be drafts: what `exchanged` needs.
+        """
         if self.quick is not None:
-            state = self.states(tokens, level)
-            return self.go_on(tokens, level, state), state
+            draft = torch.cat([self.quick.drafted_state(part, level) for part in torch.split(tokens, BATCH)])[None]
+            return self.exchanged(tokens, level, draft, draft, torch.zeros(1, draft.shape[2], dtype=torch.bool)), draft
         answers, states = [], []
         for part in torch.split(tokens, BATCH):
             seen, logits = activations(self.crowd, part)
@@ -79,16 +82,30 @@ class Subject:
     @torch.no_grad()
     def go_on(self, tokens: Tensor, level: int, state: Tensor) -> Tensor:
         """Answers when the state after a layer or step is this one. (N, T), (S, N, K, W) -> (S, N)"""
-        count = len(tokens)
-        batches = max(1, round(count / BATCH))
-        edges = [count * i // batches for i in range(batches + 1)]  # equal batches: small ones cost more an example
-        answers = []
-        for rows in (slice(*two) for two in pairwise(edges)):
-            if self.quick is not None:
-                answers.append(self.quick.answers_from(state[0, rows], level)[None])
-            else:
-                answers.append(self.logits_from(tokens[rows], level, state[:, rows]).argmax(-1).cpu())
-        return torch.cat(answers, dim=1)
+        if self.quick is not None:
+            quick = self.quick
+            return torch.cat([quick.answers_from(state[0, rows], level) for rows in _batches(len(tokens))])[None]
+        answers = [self.logits_from(tokens[rows], level, state[:, rows]).argmax(-1) for rows in _batches(len(tokens))]
+        return torch.cat(answers, dim=1).cpu()
+
+    @torch.no_grad()
+    def exchanged(self, tokens: Tensor, level: int, own: Tensor, new: Tensor, where: Tensor) -> Tensor:
+        """Answers when some parts of the inputs' own states, as `run` gives them, are replaced by new ones.
+
+        (N, T), (S, N, K, W) twice, (S, K) bool -> (S, N)
+        """
+        parts = where[:, None, :, None]
+        state = torch.where(parts, new, own)
+        if self.quick is None or self.quick.draft is None:
+            return self.go_on(tokens, level, state)
+        quick, answers = self.quick, []
+        for rows in _batches(len(tokens)):
+
+            def in_full(some: Tensor, rows: slice = rows) -> Tensor:
+                return torch.where(parts[0], new[0, rows][some], quick.state(tokens[rows][some], level))
+
+            answers.append(quick.answers_from(state[0, rows], level, in_full))
+        return torch.cat(answers)[None]
 
     def logits_from(self, tokens: Tensor, level: int, state: Tensor) -> Tensor:
         """Logits when the state after a layer or step is this one. (B, T), (S, B, K, W) -> (S, B, C)"""
@@ -104,6 +121,12 @@ class Subject:
             return self.layout.component(name, state).to(value.dtype) if here else value
 
         return forward(self.crowd, tokens, edit)
+
+
+def _batches(count: int) -> list[slice]:
+    """So many examples in equal batches: small ones cost more an example."""
+    batches = max(1, round(count / BATCH))
+    return [slice(*two) for two in pairwise(count * i // batches for i in range(batches + 1))]
 
 
 def _close(a: Tensor, b: Tensor) -> bool:

@@ -6,38 +6,36 @@ with a small lead are computed in full, which also tells how much the draft errs
 Example:
     >>> import torch
     >>> true = torch.tensor([[5.0, 0.0], [0.5, 0.4], [9.0, 0.0]])
-    >>> Sure(draft=lambda rows: rows + torch.tensor([-0.1, 0.1]), full=lambda rows: rows).answers(true)
-    tensor([0, 0, 0])
+    >>> draft = true + torch.tensor([-0.1, 0.1])
+    >>> draft.argmax(-1), Sure().answers(draft, in_full=lambda rows: true[rows])
+    (tensor([0, 1, 0]), tensor([0, 0, 0]))
 """
 
 from collections.abc import Callable
 
 from torch import Tensor
 
-Logits = Callable[[Tensor], Tensor]  # (B, …) -> (B, C)
 FIRST = 16  # the least sure rows of the first batch: they tell how large errors are
 SAFE = 2  # a lead so many times as large as any error seen so far is not wrong
 
 
 class Sure:
-    """The answers of `full`, mostly by way of `draft`."""
+    """Answers of a model by way of its drafts, batch after batch."""
 
-    def __init__(self, draft: Logits, full: Logits) -> None:
-        self.draft, self.full = draft, full
+    def __init__(self) -> None:
         self.error: float | None = None  # the most by which a lead was wrong so far
 
-    def answers(self, x: Tensor) -> Tensor:
-        """The class of every row. (B, …) -> (B,)"""
-        logits = self.draft(x)
-        best = logits.topk(2).values
+    def answers(self, draft: Tensor, in_full: Callable[[Tensor], Tensor]) -> Tensor:
+        """The class of every row. draft: logits, (B, C); in_full: those of some rows, (R,) -> (R, C). Returns (B,)"""
+        best = draft.topk(2).values
         lead, order = (best[:, 0] - best[:, 1]).sort()
-        answers, checked = logits.argmax(-1), 0
+        answers, checked = draft.argmax(-1), 0
         while unsure := self.unsure(lead[checked:]):
             rows = order[checked : checked + unsure]
-            found = self.full(x[rows])
-            wrong = found - logits[rows]
+            logits = in_full(rows)
+            wrong = logits - draft[rows]
             self.error = max(self.error or 0.0, (wrong.amax(-1) - wrong.amin(-1)).max().item())
-            answers[rows] = found.argmax(-1)
+            answers[rows] = logits.argmax(-1)
             checked += unsure
         return answers
 
