@@ -37,7 +37,8 @@ def give_weights(run: Path) -> None:
     tensors, facts, _ = found
     crowd = load_run(run).crowd
     files = sorted(KEPT.glob("*.safetensors"))
-    assert files, f"no weights in {KEPT}"
+    if not files:
+        raise SystemExit(f"no weights in {KEPT}")
     for row, file in zip(range(SEEDS), cycle(files), strict=False):
         for name, value in safetensors.torch.load_file(file).items():
             crowd.parameters()[name][row] = value
@@ -65,13 +66,15 @@ def main() -> None:
     parser.add_argument("--trained", action="store_true", help="NDRs with the weights of trained seeds")
     parser.add_argument("--exact", action="store_true", help="without drafts in bfloat16")
     told = parser.parse_args()
+    if (told.trained or told.exact) and told.models != ["ndr"]:
+        parser.error("--trained and --exact are for ndr alone")
     data, cores = generate("R", protocol="released", train=20_000), len(os.sched_getaffinity(0))
     for model in told.models:
         way = patch.object(quick_ndr, "multiplies_bfloat16", lambda: False) if told.exact else nullcontext()
         with tempfile.TemporaryDirectory() as folder, way:
             run, recipe = Path(folder) / "run", recipe_for(model, steps=1, batch=8, eval_every=0)
             train(model, data, seeds=range(SEEDS), recipe=recipe, splits=["iid"], device="cpu", out=run)
-            if told.trained and model == "ndr":
+            if told.trained:
                 give_weights(run)
             begin = time.perf_counter()
             analyze_run(run, device="cpu", workers=cores)

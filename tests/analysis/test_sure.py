@@ -75,6 +75,15 @@ def test_drafts_that_are_no_numbers_are_left_to_the_full_model() -> None:
     assert model.asked == len(batch)
 
 
+def test_a_full_model_without_numbers_leaves_no_draft_unchecked() -> None:
+    batch, model = logits_of(0)[0], Model()
+    lead = (batch.topk(2).values @ torch.tensor([1.0, -1.0])).argmin()
+    full = batch + torch.tensor([1.0, 0, 0, 0, 0])
+    full[lead] = torch.nan  # of the row that is looked at first
+    assert Sure().answers(batch, model.of(full)).equal(full.argmax(-1))
+    assert model.asked == len(batch)
+
+
 def test_a_batch_may_be_small_or_empty() -> None:
     sure = Sure()
     for batch, answers in ((torch.zeros(0, 3), []), (torch.eye(3), [0, 1, 2])):

@@ -34,17 +34,14 @@ def test_the_components_add_up_to_the_mean_squares_of_an_analysis_of_variance(si
 
 
 @given(sizes=any_sizes, seed=st.integers(0, 1000))
-def test_the_mean_squares_of_tables_with_other_numbers_of_seeds_have_their_expectations(
-    sizes: list[int], seed: int
-) -> None:
+def test_tables_count_alike_however_many_seeds_they_have(sizes: list[int], seed: int) -> None:
     values = tables(0.1, 0.05, sizes, seed)
-    found, total = components(values), sum(sizes)
-    pooled = sum(((own - own.mean()) ** 2).sum() for own in values) / (total - len(sizes))
+    found = components(values)
+    pooled = sum(((own - own.mean()) ** 2).sum() for own in values) / (sum(sizes) - len(sizes))
     assert found.within == pytest.approx(np.sqrt(pooled))
-    if min(sizes) > 1:
-        msb = f_oneway(*values).statistic * pooled
-        weight = sum(n * (1 - n / total) for n in sizes) / (len(sizes) - 1)  # of between² in the expectation of msb
-        assert found.between**2 == pytest.approx(max(0.0, msb - pooled) / weight)
+    of_means = np.var([own.mean() for own in values], ddof=1)
+    by_seeds = np.mean([pooled / size for size in sizes])  # what the seeds alone make the means vary
+    assert found.between**2 == pytest.approx(max(0.0, of_means - by_seeds), abs=1e-12)
 
 
 @given(sizes=any_sizes, seed=st.integers(0, 1000))
@@ -67,7 +64,7 @@ def test_intervals_cover_the_truth_as_often_as_they_say(sizes: list[int]) -> Non
         one = components(tables(0.1, 0.05, sizes, seed))
         ends = np.array([one.between_interval, one.within_interval, one.share_interval])
         hits += (ends[:, 0] <= truth) & (truth <= ends[:, 1])
-    assert (hits > 0.91 * 400).all()
+    assert (hits > 0.92 * 400).all()
     assert (hits < 0.99 * 400).all()
 
 

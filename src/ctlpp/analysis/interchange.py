@@ -88,7 +88,7 @@ def exchange(
     every = np.concatenate(list(tried.values()))
     base = torch.from_numpy(base_of(inputs, bases.consumer, turn)[every])
     new = torch.cat([donors[kind].states[:, torch.from_numpy(own)] for kind, own in tried.items()], dim=1)
-    found = subject.exchanged(bases.tokens[base], place.level, bases.states[:, base], new, place.where).numpy()
+    found = subject.exchange(bases.tokens[base], place.level, bases.states[:, base], new, place.where).numpy()
     right = found == inputs.answer[:, bases.consumer].ravel()[every]
     edges = np.cumsum([len(own) for own in tried.values()])[:-1]
     parts = np.split(right, edges, axis=1)

@@ -66,7 +66,7 @@ class QuickNDR:
         dtype: torch.dtype = torch.float32,
     ) -> None:
         self.draft, self.dtype = draft, dtype
-        self.sure: dict[int, Sure] = {}  # by level
+        self.sure: dict[tuple[int, bool], Sure] = {}  # by level, and whether states are drafts as well
         own = {name.removeprefix("layer."): value for name, value in weights.items()}
         self.embed, self.heads, self.depth = own["embed.weight"], heads, depth
         self.width = self.embed.shape[1]
@@ -97,10 +97,6 @@ class QuickNDR:
             h = self.step(h)
         return h
 
-    def drafted_state(self, tokens: Tensor, level: int) -> Tensor:
-        """The state after a layer, for `answers_from` and nothing else. (B, T - 1) -> (B, T, D)"""
-        return (self.draft or self).state(tokens, level)
-
     @torch.inference_mode()
     def logits_from(self, h: Tensor, level: int) -> Tensor:
         """Logits from the state after a layer. (B, T, D) -> (B, C)"""
@@ -109,16 +105,16 @@ class QuickNDR:
         return torch.addmm(self.own["classify.bias"], h[:, 0], self.own["classify.weight"])
 
     @torch.inference_mode()
-    def answers_from(self, h: Tensor, level: int, in_full: Callable[[Tensor], Tensor] | None = None) -> Tensor:
+    def answers_from(self, h: Tensor, level: int, full_state: Callable[[Tensor], Tensor] | None = None) -> Tensor:
         """Classes from the state after a layer. (B, T, D) -> (B,)
 
-        in_full: the states of some rows with all their digits, if `h` is a draft of them.
+        full_state: the states of some rows with all their digits, if those in `h` are drafts.
         """
         if self.draft is None:
             return self.logits_from(h, level).argmax(-1)
-        sure = self.sure.setdefault(level, Sure())
-        in_full = in_full or h.__getitem__
-        return sure.answers(self.draft.logits_from(h, level), lambda rows: self.logits_from(in_full(rows), level))
+        sure = self.sure.setdefault((level, full_state is not None), Sure())
+        states = full_state or h.__getitem__
+        return sure.answers(self.draft.logits_from(h, level), lambda rows: self.logits_from(states(rows), level))
 
     def step(self, h: Tensor) -> Tensor:
         """One layer. (B, T, D) -> (B, T, D)"""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Literal
 
@@ -67,11 +68,13 @@ class Subject:
     def run(self, tokens: Tensor, level: int) -> tuple[Tensor, Tensor]:
         """Answers, and the state after a layer or step, to be changed. (N, T) -> (S, N), (S, N, K, W)
 
-        The states may be drafts: what `exchanged` needs.
+        The states may be drafts, good for `exchange` alone.
         """
         if self.quick is not None:
-            draft = torch.cat([self.quick.drafted_state(part, level) for part in torch.split(tokens, BATCH)])[None]
-            return self.exchanged(tokens, level, draft, draft, torch.zeros(1, draft.shape[2], dtype=torch.bool)), draft
+            model = self.quick.draft or self.quick
+            state = torch.cat([model.state(part, level) for part in torch.split(tokens, BATCH)])[None]
+            nothing = torch.zeros(1, state.shape[2], dtype=torch.bool)
+            return self.exchange(tokens, level, state, state, nothing), state
         answers, states = [], []
         for part in torch.split(tokens, BATCH):
             seen, logits = activations(self.crowd, part)
@@ -89,7 +92,7 @@ class Subject:
         return torch.cat(answers, dim=1).cpu()
 
     @torch.no_grad()
-    def exchanged(self, tokens: Tensor, level: int, own: Tensor, new: Tensor, where: Tensor) -> Tensor:
+    def exchange(self, tokens: Tensor, level: int, own: Tensor, new: Tensor, where: Tensor) -> Tensor:
         """Answers when some parts of the inputs' own states, as `run` gives them, are replaced by new ones.
 
         (N, T), (S, N, K, W) twice, (S, K) bool -> (S, N)
@@ -98,14 +101,13 @@ class Subject:
         state = torch.where(parts, new, own)
         if self.quick is None or self.quick.draft is None:
             return self.go_on(tokens, level, state)
-        quick, answers = self.quick, []
-        for rows in _batches(len(tokens)):
+        quick = self.quick
 
-            def in_full(some: Tensor, rows: slice = rows) -> Tensor:
-                return torch.where(parts[0], new[0, rows][some], quick.state(tokens[rows][some], level))
+        def full_state(batch: slice, rows: Tensor) -> Tensor:
+            return torch.where(parts[0], new[0, batch][rows], quick.state(tokens[batch][rows], level))
 
-            answers.append(quick.answers_from(state[0, rows], level, in_full))
-        return torch.cat(answers)[None]
+        batches = _batches(len(tokens))
+        return torch.cat([quick.answers_from(state[0, b], level, partial(full_state, b)) for b in batches])[None]
 
     def logits_from(self, tokens: Tensor, level: int, state: Tensor) -> Tensor:
         """Logits when the state after a layer or step is this one. (B, T), (S, B, K, W) -> (S, B, C)"""

@@ -1,7 +1,8 @@
 """Answers from a cheap draft of the logits, made sure where the draft may be wrong.
 
 A draft errs by a little in every logit, so its answer can be wrong only where the best class leads by little. Answers
-with a small lead are computed in full, which also tells how much the draft errs; the others are left as drafted.
+with a small lead are computed in full, which also tells how much the draft errs; the others are left as drafted. This
+is no proof: an error larger than any seen before can go unnoticed where the lead is large.
 
 Example:
     >>> import torch
@@ -12,11 +13,12 @@ Example:
 """
 
 from collections.abc import Callable
+from math import inf, isfinite
 
 from torch import Tensor
 
 FIRST = 16  # the least sure rows of the first batch: they tell how large errors are
-SAFE = 2  # a lead so many times as large as any error seen so far is not wrong
+SAFE = 2  # a lead more than so many times as large as any error seen so far is taken to be right
 
 
 class Sure:
@@ -28,19 +30,20 @@ class Sure:
     def answers(self, draft: Tensor, in_full: Callable[[Tensor], Tensor]) -> Tensor:
         """The class of every row. draft: logits, (B, C); in_full: those of some rows, (R,) -> (R, C). Returns (B,)"""
         best = draft.topk(2).values
-        lead, order = (best[:, 0] - best[:, 1]).sort()
+        lead, order = (best[:, 0] - best[:, 1]).nan_to_num(nan=-inf).sort()
         answers, checked = draft.argmax(-1), 0
         while unsure := self.unsure(lead[checked:]):
             rows = order[checked : checked + unsure]
             logits = in_full(rows)
             wrong = logits - draft[rows]
-            self.error = max(self.error or 0.0, (wrong.amax(-1) - wrong.amin(-1)).max().item())
+            error = (wrong.amax(-1) - wrong.amin(-1)).max().item()
+            self.error = max(self.error or 0.0, error if isfinite(error) else inf)
             answers[rows] = logits.argmax(-1)
             checked += unsure
         return answers
 
     def unsure(self, lead: Tensor) -> int:
-        """How many of these leads, smallest first, are not safe; one that is no number is not."""
+        """How many of these leads, smallest first, are not safe."""
         if self.error is None:
             return min(FIRST, len(lead))
         return len(lead) - int((lead > SAFE * self.error).sum())

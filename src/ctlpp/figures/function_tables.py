@@ -1,4 +1,4 @@
-"""Does the function table matter? OOD accuracy of the same seeds on several tables."""
+"""Does the function table matter? OOD accuracy of seeds on several tables."""
 
 from __future__ import annotations
 

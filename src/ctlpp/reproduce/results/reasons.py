@@ -6,6 +6,7 @@ Every sentence is chosen by the numbers behind it.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from math import sqrt
 
 from ctlpp.reproduce.results.cells import RULE, Cell
@@ -125,14 +126,17 @@ def _other_tables(found: Found, cell: Cell, row: Row) -> Iterator[str]:
             and row.verdict
             and row.verdict.difference is not None
         ):
-            reach, gap = reach_of(components(groups)), abs(row.verdict.difference)
-            within = "within" if gap <= reach else "beyond"
+            one, gap = components(groups), abs(row.verdict.difference)
+            reach, most = reach_of(one), reach_of(replace(one, between=one.between_interval[1]))
+            within = "within that" if gap <= reach else "beyond that"
+            if reach < gap <= most:
+                within += f", but not beyond what the estimates leave open ({number(most)})"
             kind = "repeated" if cells[0].sequences else "distinct"
             where = "" if bool(cells[0].sequences) == bool(cell.sequences) else f", with {kind} sequences"
             yield (
-                f"Theirs is not known. Two tables with 25 seeds each differ by up to"
+                f"Theirs is not known. By our estimates two tables with 25 seeds each differ by up to"
                 f" {number(reach)} in 95 % of cases{where} ([see there](#how-much-the-function-table-matters));"
-                f" {number(gap)} is {within} that."
+                f" {number(gap)} is {within}."
             )
 
 

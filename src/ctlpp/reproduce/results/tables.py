@@ -182,10 +182,10 @@ def variance_table(found: Found) -> str:
 
 
 def by_table(cells: Sequence[Cell]) -> list[list[float]]:
-    """OOD accuracies of all seeds, a list for each function table of two or more; nothing if there are not two such."""
+    """OOD accuracies of all seeds, a list for each function table; nothing if they are too few for variances."""
     every = [[seed.accuracy["ood"] for seed in cell.seeds if "ood" in seed.accuracy] for cell in cells]
-    enough = [own for own in every if len(own) > 1]
-    return enough if len(enough) > 1 else []
+    groups = [own for own in every if own]
+    return groups if len(groups) > 1 and sum(map(len, groups)) > len(groups) else []
 
 
 def runs_table(found: Found) -> str:

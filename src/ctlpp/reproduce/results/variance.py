@@ -2,9 +2,10 @@
 
 `within` is the spread between seeds on one table, `between` that between tables (0 where the tables' means differ by no
 more than the seeds explain). Intervals are those of normal theory: exact for `within` and, with as many seeds on every
-table, for the share of the variance that is the table's; Williams and Tukey's for `between`. With different numbers of
-seeds a mean number takes their place (n₀ of the analysis of variance). Accuracies of seeds are far from normal, so the
-question whether the table matters at all is also asked without that assumption, by permuting seeds among tables.
+table, for the share of the variance that is the table's; Williams and Tukey's for `between`. If tables differ in seeds,
+they still count alike, with the harmonic mean of the numbers (Thomas and Hultquist), and intervals are not exact.
+Accuracies of seeds are far from normal, so the question whether the table matters at all is also asked without that
+assumption, by permuting seeds among tables.
 
 Example:
     >>> found = components([[0.9, 0.92, 0.94], [0.5, 0.52, 0.54], [0.7, 0.72, 0.74]])
@@ -56,9 +57,10 @@ def components(groups: Sequence[Sequence[float] | Array]) -> Components:
     assert k > 1
     assert total > k
     assert seeds.min() > 0
-    n = (total - float((seeds**2).sum()) / total) / (k - 1)
-    ssb = float(_between(every[None], seeds)[0])
-    ssw = max(0.0, float(((every - every.mean()) ** 2).sum()) - ssb)
+    n = k / float((1 / seeds).sum())
+    means = np.array([np.mean(own) for own in groups])
+    ssb = n * float(((means - means.mean()) ** 2).sum())
+    ssw = float(((every - means.repeat(seeds)) ** 2).sum())
     msb, msw = ssb / (k - 1), ssw / (total - k)
     tails = ((1 - LEVEL) / 2, (1 + LEVEL) / 2)
     ratios = [float(q) for q in f.ppf(tails, k - 1, total - k)]
@@ -74,7 +76,7 @@ def components(groups: Sequence[Sequence[float] | Array]) -> Components:
         within_interval=(sqrt(ssw / within[1]), sqrt(ssw / within[0])),
         share=_share(msb, msw, n),
         share_interval=(shares[1], shares[0]),
-        chance=_permute(every, seeds, ssb),
+        chance=_permute(every, seeds),
     )
 
 
@@ -91,8 +93,8 @@ def _share(msb: float, msw: float, n: float) -> float:
     return max(0.0, msb - msw) / whole if whole > 0 else 0.0
 
 
-def _permute(every: Array, seeds: Array, ssb: float) -> float:
+def _permute(every: Array, seeds: Array) -> float:
     """How often means of tables lie at least as far apart if seeds are dealt out anew."""
     draw = np.random.Generator(np.random.PCG64(0))
     found = _between(draw.permuted(np.tile(every, (PERMUTATIONS, 1)), axis=1), seeds)
-    return float((1 + (found >= ssb - 1e-12).sum()) / (1 + PERMUTATIONS))
+    return float((1 + (found >= _between(every, seeds) - 1e-12).sum()) / (1 + PERMUTATIONS))
