@@ -46,11 +46,11 @@ def give_weights(run: Path) -> None:
     checkpoint.save(run / "checkpoint", facts["step"], {**tensors, "weights": crowd.weights}, about)
 
 
-def rate() -> float:
+def rate(kind: torch.dtype) -> float:
     """Operations a second, in 10⁹, of a large matrix product on one core: how fast the machine is just now."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    x, w, times = torch.ones(1280, 256), torch.ones(256, 768), 100
+    x, w, times = torch.ones(1280, 256, dtype=kind), torch.ones(256, 768, dtype=kind), 100
     torch.mm(x, w)
     begin = time.perf_counter()
     for _ in range(times):
@@ -80,7 +80,8 @@ def main() -> None:
             analyze_run(run, device="cpu", workers=cores)
             taken = time.perf_counter() - begin
             print(
-                f"{model}: {SEEDS} seeds in {taken:.0f} s on {cores} cores, {rate():.0f} · 10⁹ a second each",
+                f"{model}: {SEEDS} seeds in {taken:.0f} s on {cores} cores; products on one of them:"
+                f" {rate(torch.float32):.0f} · 10⁹ a second in float32, {rate(torch.bfloat16):.0f} in bfloat16",
                 flush=True,
             )
 
