@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -21,6 +22,17 @@ from torch import Tensor
 from ctlpp.analysis.sure import Sure
 from ctlpp.models.ndr import NDR, View, look
 from ctlpp.training.crowd import Crowd
+
+
+WANE = 0.75  # of what changed in a column in one layer, so much changes in the next: about so where columns rest
+
+
+class Sketch(NamedTuple):
+    """Logits while some columns rest, and where to go on if none should have."""
+
+    logits: Tensor  # (B, C)
+    state: Tensor  # (B, T, D)
+    level: int
 
 
 @lru_cache(maxsize=8)
@@ -66,7 +78,7 @@ class QuickNDR:
         dtype: torch.dtype = torch.float32,
     ) -> None:
         self.draft, self.dtype = draft, dtype
-        self.sure: dict[tuple[int, bool], Sure] = {}  # by level, and whether states are drafts as well
+        self.sure: dict[tuple[int, bool], tuple[Sure, Sure]] = {}  # by level, and whether states are drafts as well
         own = {name.removeprefix("layer."): value for name, value in weights.items()}
         self.embed, self.heads, self.depth = own["embed.weight"], heads, depth
         self.width = self.embed.shape[1]
@@ -80,12 +92,8 @@ class QuickNDR:
             own[f"{up}.bias"] = own[f"{up}.bias"] - own[f"{up}.weight"] @ shift
         own["read.weight"] = torch.cat([q * scale, k, v, direction])  # (3D + 2H, D)
         own["read.bias"] = torch.cat([q_bias * scale, k_bias, v_bias, offset + own["attend.bias"]])
-        own["ask.weight"] = torch.cat([q * scale, direction[:heads]])  # (D + H, D): the first column looks to the right
-        own["ask.bias"] = torch.cat([q_bias * scale, offset[:heads] + own["attend.bias"]])
         self.own = {name: value.T.contiguous() if value.ndim == 2 else value for name, value in own.items()}
         self.low = {name: value.to(dtype) for name, value in self.own.items()}  # the same if that is their type
-        self.k, self.v = (part.reshape(heads, -1, self.width) for part in (k, v))  # (H, K, D)
-        self.k_bias, self.v_bias = (part.view(heads, 1, -1) for part in (k_bias, v_bias))  # (H, 1, K)
         self.by_token = self.linear("read", self.embed).float()  # (tokens, 3D + 2H)
 
     @torch.inference_mode()
@@ -101,49 +109,68 @@ class QuickNDR:
     def logits_from(self, h: Tensor, level: int) -> Tensor:
         """Logits from the state after a layer. (B, T, D) -> (B, C)"""
         for n in range(level + 1, self.depth):
-            h = self.step(h) if n < self.depth - 1 else self.last(h)
-        return torch.addmm(self.own["classify.bias"], h[:, 0], self.own["classify.weight"])
+            h = self.step(h, h.shape[1] if n < self.depth - 1 else 1)
+        return self.classify(h)
 
     @torch.inference_mode()
     def answers_from(self, h: Tensor, level: int, full_state: Callable[[Tensor], Tensor] | None = None) -> Tensor:
-        """Classes from the state after a layer. (B, T, D) -> (B,)
+        """Classes from the state after a layer: sketched, and drafted or in full where that is not sure. (B, T, D) -> (B,)
 
         full_state: the states of some rows with all their digits, if those in `h` are drafts.
         """
-        if self.draft is None:
-            return self.logits_from(h, level).argmax(-1)
-        sure = self.sure.setdefault((level, full_state is not None), Sure())
-        states = full_state or h.__getitem__
-        return sure.answers(self.draft.logits_from(h, level), lambda rows: self.logits_from(states(rows), level))
+        finer = Sure()
+        of_draft, of_sketch = self.sure.setdefault((level, full_state is not None), (finer, Sure(finer)))
+        sketch, states = (self.draft or self).sketch(h, level), full_state or h.__getitem__
 
-    def step(self, h: Tensor) -> Tensor:
-        """One layer. (B, T, D) -> (B, T, D)"""
-        return self.layer(h, self.linear("read", h.flatten(0, 1)).float().view(*h.shape[:2], -1))
+        def whole(rows: Tensor) -> Tensor:
+            if self.draft is None:
+                return self.logits_from(sketch.state[rows], sketch.level)
+            draft = self.draft.logits_from(sketch.state[rows], sketch.level)
+            return of_draft.logits(draft, lambda some: self.logits_from(states(rows[some]), level))
+
+        return of_sketch.logits(sketch.logits, whole).argmax(-1)
+
+    @torch.inference_mode()
+    def sketch(self, h: Tensor, level: int) -> Sketch:
+        """Logits from the state after a layer; in the last layers columns rest, the farther from the first the earlier.
+
+        What others see of a column that rests goes on as it did, by less in every layer. (B, T, D) -> (B, C)
+        """
+        columns, whole = h.shape[1], (h, level)
+        before, seen = self.by_token.new_empty(2, *h.shape[:2], self.by_token.shape[1])
+        for n in range(level + 1, self.depth):
+            moved, moving = h.shape[1], columns if n == level + 1 else self.depth - 1 - n
+            before[:, moved:].lerp_(seen[:, moved:], 1 + WANE)
+            before[:, :moved] = self.read(h)
+            before, seen = seen, before
+            h = self.layer(h[:, : max(1, moving if n < self.depth - 1 else 1)], seen)
+            if moving >= columns:
+                whole = h, n
+        return Sketch(self.classify(h), *whole)
+
+    def classify(self, h: Tensor) -> Tensor:
+        """Logits of a state. (B, T, D) -> (B, C)"""
+        return torch.addmm(self.own["classify.bias"], h[:, 0], self.own["classify.weight"])
+
+    def read(self, h: Tensor) -> Tensor:
+        """Queries, keys, values and directions of columns. (B, R, D) -> (B, R, 3D + 2H)"""
+        return self.linear("read", h.flatten(0, 1)).view(*h.shape[:2], -1)
+
+    def step(self, h: Tensor, columns: int | None = None) -> Tensor:
+        """One layer, of all columns or the first ones. (B, T, D) -> (B, R, D)"""
+        return self.layer(h[:, :columns], self.read(h).float())
 
     def layer(self, h: Tensor, seen: Tensor) -> Tensor:
-        """One layer, given queries, keys, values and directions. (B, T, D), (B, T, 3D + 2H) -> (B, T, D)"""
-        view = _view(h.shape[1], h.shape[1])
+        """One layer, of the first columns, given what is read of all. (B, R, D), (B, T, 3D + 2H) -> (B, R, D)"""
+        view, own = _view(seen.shape[1], h.shape[1]), slice(h.shape[1])
         heads = [part.chunk(self.heads, dim=-1) for part in seen[..., : 3 * self.width].chunk(3, dim=-1)]
-        prefer = torch.unflatten(seen[..., 3 * self.width :], -1, (2, self.heads, 1)).permute(2, 3, 0, 1, 4)
-        match = seen.new_empty(self.heads, len(seen), *view.right.shape)  # (H, B, T, T)
+        prefer = torch.unflatten(seen[:, own, 3 * self.width :], -1, (2, self.heads, 1)).permute(2, 3, 0, 1, 4)
+        match = seen.new_empty(self.heads, len(seen), *view.right.shape)  # (H, B, R, T)
         torch.where(view.right, *prefer, out=match)
         for of_head, q, k in zip(match, *heads[:2], strict=True):  # (B, T, K) each: all heads at once would copy them
-            of_head.baddbmm_(q, k.mT)
+            of_head.baddbmm_(q[:, own], k.mT)
         A = _attention(match, view)
         return self.update(h, torch.cat([of_head @ v for of_head, v in zip(A, heads[2], strict=True)], dim=-1))
-
-    def last(self, h: Tensor) -> Tensor:
-        """One layer, of the first column: with q · (W h) = (q W) · h no keys, and no values, are made.
-
-        (B, T, D) -> (B, 1, D)
-        """
-        asked = self.linear("ask", h[:, 0]).float()
-        q, prefer = asked[:, : self.width].view(len(h), self.heads, -1).transpose(0, 1), asked[:, self.width :]
-        content = torch.bmm(q, self.k).transpose(0, 1) @ h.mT  # (B, H, T)
-        match = content + (prefer + (q * self.k_bias).sum(-1).T)[..., None]
-        A = _attention(match[:, :, None], _view(h.shape[1], 1))[:, :, 0]  # (B, H, T)
-        read = torch.bmm((A @ h).transpose(0, 1), self.v.mT) + A.sum(-1).T[..., None] * self.v_bias  # (H, B, K)
-        return self.update(h[:, :1], read.transpose(0, 1).flatten(1)[:, None])
 
     def update(self, h: Tensor, read: Tensor) -> Tensor:
         """The new state of some columns from what they have read. (B, R, D), (B, R, D) -> (B, R, D)"""

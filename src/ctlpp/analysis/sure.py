@@ -1,16 +1,18 @@
-"""Answers from a cheap draft of the logits, made sure where the draft may be wrong.
+"""Logits from a cheap draft, made sure where the draft may name a wrong class.
 
-A draft errs by a little in every logit, so its answer can be wrong only where the best class leads by little. Answers
-with a small lead are computed in full, which also tells how much the draft errs; the others are left as drafted. This
-is no proof: an error larger than any seen before can go unnoticed where the lead is large.
+A draft errs by a little in every logit, so its class can be wrong only where the best one leads by little. Rows with a
+small lead are computed in full, which also tells how much the draft errs; the others are left as drafted. This is no
+proof: an error larger than any seen before can go unnoticed where the lead is large.
 
 Example:
     >>> import torch
     >>> true = torch.tensor([[5.0, 0.0], [0.5, 0.4], [9.0, 0.0]])
     >>> draft = true + torch.tensor([-0.1, 0.1])
-    >>> draft.argmax(-1), Sure().answers(draft, in_full=lambda rows: true[rows])
+    >>> draft.argmax(-1), Sure().logits(draft, in_full=lambda rows: true[rows]).argmax(-1)
     (tensor([0, 1, 0]), tensor([0, 0, 0]))
 """
+
+from __future__ import annotations
 
 from collections.abc import Callable
 from math import inf, isfinite
@@ -22,28 +24,33 @@ SAFE = 2  # a lead more than so many times as large as any error seen so far is 
 
 
 class Sure:
-    """Answers of a model by way of its drafts, batch after batch."""
+    """Logits of a model by way of its drafts, batch after batch. finer: what made the logits sure that count as full"""
 
-    def __init__(self) -> None:
-        self.error: float | None = None  # the most by which a lead was wrong so far
+    def __init__(self, finer: Sure | None = None) -> None:
+        self.seen: float | None = None  # the most by which a lead was wrong so far
+        self.finer = finer
 
-    def answers(self, draft: Tensor, in_full: Callable[[Tensor], Tensor]) -> Tensor:
-        """The class of every row. draft: logits, (B, C); in_full: those of some rows, (R,) -> (R, C). Returns (B,)"""
+    @property
+    def error(self) -> float:
+        """The most by which a lead is wrong, as far as is known."""
+        return (self.seen or 0.0) + (self.finer.error if self.finer is not None else 0.0)
+
+    def logits(self, draft: Tensor, in_full: Callable[[Tensor], Tensor]) -> Tensor:
+        """The draft, (B, C), with rows in full where its class is not sure. in_full: some rows, (R,) -> (R, C)"""
         best = draft.topk(2).values
         lead, order = (best[:, 0] - best[:, 1]).nan_to_num(nan=-inf).sort()
-        answers, checked = draft.argmax(-1), 0
+        logits, checked = draft.clone(), 0
         while unsure := self.unsure(lead[checked:]):
             rows = order[checked : checked + unsure]
-            logits = in_full(rows)
-            wrong = logits - draft[rows]
+            logits[rows] = in_full(rows)
+            wrong = logits[rows] - draft[rows]
             error = (wrong.amax(-1) - wrong.amin(-1)).max().item()
-            self.error = max(self.error or 0.0, error if isfinite(error) else inf)
-            answers[rows] = logits.argmax(-1)
+            self.seen = max(self.seen or 0.0, error if isfinite(error) else inf)
             checked += unsure
-        return answers
+        return logits
 
     def unsure(self, lead: Tensor) -> int:
         """How many of these leads, smallest first, are not safe."""
-        if self.error is None:
+        if self.seen is None:
             return min(FIRST, len(lead))
         return len(lead) - int((lead > SAFE * self.error).sum())
