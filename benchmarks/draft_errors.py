@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import safetensors.torch
 import torch
 from torch import Tensor
@@ -28,7 +29,7 @@ def batches(full: QuickNDR, inputs: Inputs) -> Iterator[Tensor]:
     """States after the first layer, plain and patched, of each second function."""
     draw = torch.Generator().manual_seed(0)
     for consumer in range(inputs.n_functions):
-        state = full.state(inputs.pairs_with(consumer), 0)
+        state = full.state(inputs.pairs_with(np.array([consumer])), 0)
         yield state
         patched = state.clone()
         patched[:, FIRST_FUNCTION] = state[torch.randperm(len(state), generator=draw), FIRST_FUNCTION]

@@ -125,10 +125,10 @@ class Inputs:
         first, second, symbol = grid(self.answer.shape)
         return self.tokens(symbol, first, second)
 
-    def pairs_with(self, second: int) -> Tensor:
-        """All pairs with this second function, ordered by first function and symbol."""
-        first, symbol = grid(self.value.shape)
-        return self.tokens(symbol, first, np.full_like(first, second))
+    def pairs_with(self, seconds: Array) -> Tensor:
+        """All pairs with these second functions, ordered by them, first function and symbol."""
+        second, first, symbol = grid((len(seconds), *self.value.shape))
+        return self.tokens(symbol, first, seconds[second])
 
     @cached_property
     def familiarity(self) -> Array:

@@ -17,6 +17,9 @@ from ctlpp.analysis.rotation import base_of
 from ctlpp.analysis.subject import Subject
 
 
+AT_ONCE = 4  # consumers: their inputs' states are held
+
+
 @dataclass(frozen=True)
 class Donors:
     """States to put into the bases, and where to try them."""
@@ -36,11 +39,11 @@ class Place:
 
 @dataclass(frozen=True)
 class Bases:
-    """All inputs of one consumer, ordered by first function and symbol."""
+    """All inputs of C consumers, ordered by consumer, first function and symbol."""
 
-    consumer: int
-    tokens: Tensor  # (F · symbols, T)
-    states: Tensor  # at the place's level, (S, F · symbols, K, W)
+    consumers: Array  # (C,)
+    tokens: Tensor  # (C · F · symbols, T)
+    states: Tensor  # at the place's level, (S, C · F · symbols, K, W)
 
 
 def thin(pairs: Array, most: int) -> Array:
@@ -48,6 +51,11 @@ def thin(pairs: Array, most: int) -> Array:
     step = max(1, round(pairs.sum() / most))
     first, second, symbol = grid(pairs.shape)
     return np.asarray(pairs & ((first + second + symbol) % step == 0))
+
+
+def rounds(inputs: Inputs) -> list[Array]:
+    """All consumers, a few at a time."""
+    return np.array_split(np.arange(inputs.n_functions), -(-inputs.n_functions // AT_ONCE))
 
 
 def interchange(
@@ -60,36 +68,41 @@ def interchange(
     """The answers to all pairs as they are, and the share of right ones after the exchange.
 
     Both (S, F, F, symbols): first or donor's function, second function, symbol; shares are over the bases, and nan
-    where nothing was tried. One consumer after the other, so that only its inputs' states are held. advance: called
-    once for every consumer, and once more for each of its turns.
+    where nothing was tried. advance: called once in every round of consumers, and once more for each of its turns.
     """
     answers = np.zeros((len(subject.crowd.seeds), *inputs.answer.shape), dtype=np.int64)
     counts = {kind: np.where(own.pairs, np.zeros(answers.shape), np.nan) for kind, own in donors.items()}
-    for consumer in range(inputs.n_functions):
-        tokens = inputs.pairs_with(consumer)
+    for consumers in rounds(inputs):
+        tokens = inputs.pairs_with(consumers)
         plain, states = subject.run(tokens, place.level)
-        answers[:, :, consumer] = plain.numpy().reshape(-1, *inputs.value.shape)
-        bases = Bases(consumer, tokens, states)
+        answers[:, :, consumers] = plain.numpy().reshape(len(answers), -1, *inputs.value.shape).swapaxes(1, 2)
+        bases = Bases(consumers, tokens, states)
         advance()
         for turn in range(max(own.bases for own in donors.values())):
             chosen = {kind: own for kind, own in donors.items() if turn < own.bases}
-            for kind, (donor, right) in exchange(subject, inputs, place, chosen, bases, turn).items():
-                function, symbol = np.divmod(donor, inputs.n_symbols)
-                counts[kind][:, function, consumer, symbol] += right
+            for kind, (tried, right) in exchange(subject, inputs, place, chosen, bases, turn).items():
+                counts[kind][:, *tried] += right
             advance()
     return answers, {kind: (count / donors[kind].bases).astype(np.float32) for kind, count in counts.items()}
 
 
 def exchange(
     subject: Subject, inputs: Inputs, place: Place, donors: dict[str, Donors], bases: Bases, turn: int
-) -> dict[str, tuple[Array, Array]]:
-    """One turn of one consumer: the donors tried, (N,), and whether each seed is right with them, (S, N)."""
-    tried = {kind: np.flatnonzero(own.pairs[:, bases.consumer]) for kind, own in donors.items()}
-    every = np.concatenate(list(tried.values()))
-    base = torch.from_numpy(base_of(inputs, bases.consumer, turn)[every])
-    new = torch.cat([donors[kind].states[:, torch.from_numpy(own)] for kind, own in tried.items()], dim=1)
-    found = subject.exchange(bases.tokens[base], place.level, bases.states[:, base], new, place.where).numpy()
-    right = found == inputs.answer[:, bases.consumer].ravel()[every]
-    edges = np.cumsum([len(own) for own in tried.values()])[:-1]
-    parts = np.split(right, edges, axis=1)
-    return {kind: (own, part) for (kind, own), part in zip(tried.items(), parts, strict=True)}
+) -> dict[str, tuple[tuple[Array, Array, Array], Array]]:
+    """One turn of some consumers: the donor's function, consumer and donor's symbol of all that is tried, (N,) each,
+    and whether each seed is right with it, (S, N)."""
+    n, own_base = inputs.n_symbols, [base_of(inputs, consumer, turn) for consumer in bases.consumers]
+    base_by_donor = np.stack(own_base) + np.arange(len(own_base))[:, None] * inputs.value.size  # (C, F · symbols)
+    tried, base, new = {}, [], []
+    for kind, own in donors.items():
+        function, consumer, symbol = np.nonzero(own.pairs[:, bases.consumers])
+        donor = function * n + symbol
+        tried[kind] = function, bases.consumers[consumer], symbol
+        base.append(base_by_donor[consumer, donor])
+        new.append(own.states[:, torch.from_numpy(donor)])
+    of_all = torch.from_numpy(np.concatenate(base))
+    found = subject.exchange(
+        bases.tokens[of_all], place.level, bases.states[:, of_all], torch.cat(new, dim=1), place.where
+    )
+    parts = np.split(found.numpy(), np.cumsum([len(part) for part in base])[:-1], axis=1)
+    return {kind: (which, part == inputs.answer[which]) for (kind, which), part in zip(tried.items(), parts, strict=True)}

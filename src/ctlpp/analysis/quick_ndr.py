@@ -13,26 +13,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ctlpp.analysis.products import Bytes, Floats, Watched, finest_bytes, multiplies_bfloat16, multiplies_bytes
 from ctlpp.analysis.sure import Sure
 from ctlpp.models.ndr import NDR, View, look
 from ctlpp.training.crowd import Crowd
 
 
+Products = Floats | Watched | Bytes
+WORTH = 1 / 3  # of its rows that may need more than a sketch: if there are more, it is not worth its time
 WANE = 0.75  # of what changed in a column in one layer, so much changes in the next: about so where columns rest
-
-
-class Sketch(NamedTuple):
-    """Logits while some columns rest, and where to go on if none should have."""
-
-    logits: Tensor  # (B, C)
-    state: Tensor  # (B, T, D)
-    level: int
 
 
 @lru_cache(maxsize=8)
@@ -59,13 +53,6 @@ def quick_ndr(crowd: Crowd) -> QuickNDR | None:
     return QuickNDR(weights, heads, depth, draft)
 
 
-@lru_cache(maxsize=1)
-def multiplies_bfloat16() -> bool:
-    """Whether the CPU has products of bfloat16 of its own; elsewhere they take longer than those of float32."""
-    able: dict[str, bool] = getattr(torch.cpu, "get_capabilities", dict)()
-    return any(able.get(name, False) for name in ("avx512_bf16", "amx_bf16"))
-
-
 class QuickNDR:
     """From tokens to a state, and from a state to logits and answers. dtype: of what large products multiply."""
 
@@ -77,7 +64,7 @@ class QuickNDR:
         draft: QuickNDR | None = None,
         dtype: torch.dtype = torch.float32,
     ) -> None:
-        self.draft, self.dtype = draft, dtype
+        self.draft = draft
         self.sure: dict[tuple[int, bool], tuple[Sure, Sure]] = {}  # by level, and whether states are drafts as well
         own = {name.removeprefix("layer."): value for name, value in weights.items()}
         self.embed, self.heads, self.depth = own["embed.weight"], heads, depth
@@ -93,23 +80,24 @@ class QuickNDR:
         own["read.weight"] = torch.cat([q * scale, k, v, direction])  # (3D + 2H, D)
         own["read.bias"] = torch.cat([q_bias * scale, k_bias, v_bias, offset + own["attend.bias"]])
         self.own = {name: value.T.contiguous() if value.ndim == 2 else value for name, value in own.items()}
-        self.low = {name: value.to(dtype) for name, value in self.own.items()}  # the same if that is their type
-        self.by_token = self.linear("read", self.embed).float()  # (tokens, 3D + 2H)
+        self.floats = Floats(self.own, dtype)
+        self.rough: Floats | Bytes | None = None  # for sketches: known when the first is made
+        self.by_token = self.floats.linear("read", self.floats.ready("read", self.embed)).float()  # (tokens, 3D + 2H)
 
     @torch.inference_mode()
     def state(self, tokens: Tensor, level: int) -> Tensor:
         """The state after a layer. (B, T - 1) -> (B, T, D)"""
         tokens = F.pad(tokens, (1, 0), value=len(self.embed) - 1)
-        h = self.layer(F.embedding(tokens, self.embed), F.embedding(tokens, self.by_token))
+        h = self.layer(F.embedding(tokens, self.embed), F.embedding(tokens, self.by_token), self.floats)
         for _ in range(level):
             h = self.step(h)
         return h
 
     @torch.inference_mode()
-    def logits_from(self, h: Tensor, level: int) -> Tensor:
+    def logits_from(self, h: Tensor, level: int, by: Products | None = None) -> Tensor:
         """Logits from the state after a layer. (B, T, D) -> (B, C)"""
         for n in range(level + 1, self.depth):
-            h = self.step(h, h.shape[1] if n < self.depth - 1 else 1)
+            h = self.step(h, h.shape[1] if n < self.depth - 1 else 1, by)
         return self.classify(h)
 
     @torch.inference_mode()
@@ -120,33 +108,43 @@ class QuickNDR:
         """
         finer = Sure()
         of_draft, of_sketch = self.sure.setdefault((level, full_state is not None), (finer, Sure(finer)))
-        sketch, states = (self.draft or self).sketch(h, level), full_state or h.__getitem__
+        states, rough = full_state or h.__getitem__, self.draft or self
 
-        def whole(rows: Tensor) -> Tensor:
+        def drafted(rows: Tensor) -> Tensor:
             if self.draft is None:
-                return self.logits_from(sketch.state[rows], sketch.level)
-            draft = self.draft.logits_from(sketch.state[rows], sketch.level)
+                return self.logits_from(states(rows), level)
+            draft = self.draft.logits_from(h[rows], level)
             return of_draft.logits(draft, lambda some: self.logits_from(states(rows[some]), level))
 
-        return of_sketch.logits(sketch.logits, whole).argmax(-1)
+        if of_sketch.pays(WORTH):
+            return of_sketch.logits(rough.sketch(h, level), drafted).argmax(-1)
+        return drafted(torch.arange(len(h))).argmax(-1)
 
     @torch.inference_mode()
-    def sketch(self, h: Tensor, level: int) -> Sketch:
-        """Logits from the state after a layer; in the last layers columns rest, the farther from the first the earlier.
+    def sketch(self, h: Tensor, level: int) -> Tensor:
+        """Logits from the state after a layer, roughly. (B, T, D) -> (B, C)
 
-        What others see of a column that rests goes on as it did, by less in every layer. (B, T, D) -> (B, C)
+        In the last layers columns rest, the farther from the first the earlier. What others see of a column that rests
+        goes on as it did, by less in every layer.
         """
-        columns, whole = h.shape[1], (h, level)
+        self.rough = self.rough or self.watch(h, level)
+        columns = h.shape[1]
         before, seen = self.by_token.new_empty(2, *h.shape[:2], self.by_token.shape[1])
         for n in range(level + 1, self.depth):
-            moved, moving = h.shape[1], columns if n == level + 1 else self.depth - 1 - n
-            before[:, moved:].lerp_(seen[:, moved:], 1 + WANE)
-            before[:, :moved] = self.read(h)
+            before[:, h.shape[1] :].lerp_(seen[:, h.shape[1] :], 1 + WANE)
+            before[:, : h.shape[1]] = self.read(h)
             before, seen = seen, before
-            h = self.layer(h[:, : max(1, moving if n < self.depth - 1 else 1)], seen)
-            if moving >= columns:
-                whole = h, n
-        return Sketch(self.classify(h), *whole)
+            moving = columns if level + 1 == n < self.depth - 1 else max(1, self.depth - 1 - n)
+            h = self.layer(h[:, :moving], seen, self.rough)
+        return self.classify(h)
+
+    def watch(self, h: Tensor, level: int) -> Floats | Bytes:
+        """Products of bytes, if the CPU has them, that are right for states like these."""
+        if not multiplies_bytes():
+            return self.floats
+        watched = Watched(self.floats)
+        self.logits_from(h, level, watched)
+        return finest_bytes(self.own, watched) or self.floats
 
     def classify(self, h: Tensor) -> Tensor:
         """Logits of a state. (B, T, D) -> (B, C)"""
@@ -154,13 +152,13 @@ class QuickNDR:
 
     def read(self, h: Tensor) -> Tensor:
         """Queries, keys, values and directions of columns. (B, R, D) -> (B, R, 3D + 2H)"""
-        return self.linear("read", h.flatten(0, 1)).view(*h.shape[:2], -1)
+        return self.floats.linear("read", self.floats.ready("read", h.flatten(0, 1))).view(*h.shape[:2], -1)
 
-    def step(self, h: Tensor, columns: int | None = None) -> Tensor:
+    def step(self, h: Tensor, columns: int | None = None, by: Products | None = None) -> Tensor:
         """One layer, of all columns or the first ones. (B, T, D) -> (B, R, D)"""
-        return self.layer(h[:, :columns], self.read(h).float())
+        return self.layer(h[:, :columns], self.read(h).float(), by or self.floats)
 
-    def layer(self, h: Tensor, seen: Tensor) -> Tensor:
+    def layer(self, h: Tensor, seen: Tensor, by: Products) -> Tensor:
         """One layer, of the first columns, given what is read of all. (B, R, D), (B, T, 3D + 2H) -> (B, R, D)"""
         view, own = _view(seen.shape[1], h.shape[1]), slice(h.shape[1])
         heads = [part.chunk(self.heads, dim=-1) for part in seen[..., : 3 * self.width].chunk(3, dim=-1)]
@@ -170,30 +168,16 @@ class QuickNDR:
         for of_head, q, k in zip(match, *heads[:2], strict=True):  # (B, T, K) each: all heads at once would copy them
             of_head.baddbmm_(q[:, own], k.mT)
         A = _attention(match, view)
-        return self.update(h, torch.cat([of_head @ v for of_head, v in zip(A, heads[2], strict=True)], dim=-1))
+        return self.update(h, torch.cat([of_head @ v for of_head, v in zip(A, heads[2], strict=True)], dim=-1), by)
 
-    def update(self, h: Tensor, read: Tensor) -> Tensor:
+    def update(self, h: Tensor, read: Tensor, by: Products) -> Tensor:
         """The new state of some columns from what they have read. (B, R, D), (B, R, D) -> (B, R, D)"""
         old = h.flatten(0, 1)  # (B · R, D)
-        a = self.norm("norm_a", self.onto(old, "attend.out", read.flatten(0, 1)))
-        low = a.to(self.dtype)
-        u = self.norm("norm_u", self.onto(a, "ffn_data.down", self.up("ffn_data", low)))
-        gate = self.linear("ffn_gate.down", self.up("ffn_gate", low)).float().sigmoid_()
+        a = self.norm("norm_a", by.onto(old, "attend.out", by.ready("attend.out", read.flatten(0, 1))))
+        low = by.ready("ffn_data.up", a)
+        u = self.norm("norm_u", by.onto(a, "ffn_data.down", by.hidden("ffn_data", low)))
+        gate = by.linear("ffn_gate.down", by.hidden("ffn_gate", low)).float().sigmoid_()
         return torch.lerp(old, u, gate, out=u).view(h.shape)
-
-    def up(self, name: str, x: Tensor) -> Tensor:
-        """Linear, GELU: the hidden units."""
-        hidden: Tensor = torch.ops.aten.gelu_(self.linear(f"{name}.up", x))  # in place: new memory costs more than it
-        return hidden
-
-    def linear(self, name: str, x: Tensor) -> Tensor:
-        """A linear map of rows."""
-        return torch.addmm(self.low[f"{name}.bias"], x.to(self.dtype), self.low[f"{name}.weight"])
-
-    def onto(self, rows: Tensor, name: str, x: Tensor) -> Tensor:
-        """Rows, and a product added to them. They keep all their digits."""
-        weight = self.low[f"{name}.weight"]
-        return torch.addmm(rows, x, weight) if weight.dtype == rows.dtype else rows + torch.mm(x.to(self.dtype), weight)
 
     def norm(self, name: str, x: Tensor) -> Tensor:
         """Layer norm of rows."""

@@ -27,7 +27,7 @@ from ctlpp.analysis.clusters import Clustering
 from ctlpp.analysis.codes import codes_per_symbol, extract
 from ctlpp.analysis.forward import activations, answers, in_parts
 from ctlpp.analysis.inputs import Array, Inputs
-from ctlpp.analysis.interchange import Donors, Place, interchange, thin
+from ctlpp.analysis.interchange import Donors, Place, interchange, rounds, thin
 from ctlpp.analysis.places import find_places
 from ctlpp.analysis.probes import cka, probe
 from ctlpp.analysis.rotation import turns
@@ -175,7 +175,7 @@ def _exchange(
             k: Donors(stitch(flat, inputs, k).view_as(donors).to(donors.device), sample)
             for k in ("orthogonal", "affine")
         }
-    calls = inputs.n_functions * (1 + bases)
+    calls = len(rounds(inputs)) * (1 + bases)
     told = _spread(advance, (STAGES - PLACES) * len(states), calls)
     found["answers"], exchanged = interchange(subject, inputs, place, tried, told)
     return found | exchanged

@@ -16,6 +16,7 @@ from ctlpp.analysis.states import Kind, Layout
 from ctlpp.training.crowd import Crowd
 
 Rest = Literal["nothing", "tail", "head", "everything"]  # of its input that a model must read to go on from a state
+_QUICK = 512  # examples at a time of the quick way: with fewer, cores wait for Python
 _CANDIDATES: dict[Kind, tuple[Rest, ...]] = {"columns": ("nothing",), "steps": ("tail", "head"), "directions": ()}
 
 
@@ -62,7 +63,7 @@ class Subject:
         """The state after a layer or step. (N, T) -> (S, N, K, W)"""
         if self.quick is None:
             return self.run(tokens, level)[1]
-        return torch.cat([self.quick.state(part, level) for part in torch.split(tokens, BATCH)])[None]
+        return torch.cat([self.quick.state(part, level) for part in torch.split(tokens, _QUICK)])[None]
 
     @torch.no_grad()
     def run(self, tokens: Tensor, level: int) -> tuple[Tensor, Tensor]:
@@ -72,7 +73,7 @@ class Subject:
         """
         if self.quick is not None:
             model = self.quick.draft or self.quick
-            state = torch.cat([model.state(part, level) for part in torch.split(tokens, BATCH)])[None]
+            state = torch.cat([model.state(part, level) for part in torch.split(tokens, _QUICK)])[None]
             nothing = torch.zeros(1, state.shape[2], dtype=torch.bool)
             return self.exchange(tokens, level, state, state, nothing), state
         answers, states = [], []
@@ -87,8 +88,10 @@ class Subject:
         """Answers when the state after a layer or step is this one. (N, T), (S, N, K, W) -> (S, N)"""
         if self.quick is not None:
             quick = self.quick
-            return torch.cat([quick.answers_from(state[0, rows], level) for rows in _batches(len(tokens))])[None]
-        answers = [self.logits_from(tokens[rows], level, state[:, rows]).argmax(-1) for rows in _batches(len(tokens))]
+            parts = _batches(len(tokens), _QUICK)
+            return torch.cat([quick.answers_from(state[0, rows], level) for rows in parts])[None]
+        parts = _batches(len(tokens), BATCH)
+        answers = [self.logits_from(tokens[rows], level, state[:, rows]).argmax(-1) for rows in parts]
         return torch.cat(answers, dim=1).cpu()
 
     @torch.no_grad()
@@ -106,7 +109,7 @@ class Subject:
         def full_state(batch: slice, rows: Tensor) -> Tensor:
             return torch.where(parts[0], new[0, batch][rows], quick.state(tokens[batch][rows], level))
 
-        batches = _batches(len(tokens))
+        batches = _batches(len(tokens), _QUICK)
         return torch.cat([quick.answers_from(state[0, b], level, partial(full_state, b)) for b in batches])[None]
 
     def logits_from(self, tokens: Tensor, level: int, state: Tensor) -> Tensor:
@@ -125,9 +128,9 @@ class Subject:
         return forward(self.crowd, tokens, edit)
 
 
-def _batches(count: int) -> list[slice]:
-    """So many examples in equal batches: small ones cost more an example."""
-    batches = max(1, round(count / BATCH))
+def _batches(count: int, size: int) -> list[slice]:
+    """So many examples in equal batches of about a size: small ones cost more an example."""
+    batches = max(1, round(count / size))
     return [slice(*two) for two in pairwise(count * i // batches for i in range(batches + 1))]
 
 

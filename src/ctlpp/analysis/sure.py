@@ -28,12 +28,17 @@ class Sure:
 
     def __init__(self, finer: Sure | None = None) -> None:
         self.seen: float | None = None  # the most by which a lead was wrong so far
+        self.rows = self.in_full = 0  # how many there were, and how many of them were computed in full
         self.finer = finer
 
     @property
     def error(self) -> float:
         """The most by which a lead is wrong, as far as is known."""
         return (self.seen or 0.0) + (self.finer.error if self.finer is not None else 0.0)
+
+    def pays(self, share: float) -> bool:
+        """Whether at most this share of the rows had to be computed in full, as far as is known."""
+        return self.rows < FIRST or self.in_full <= share * self.rows
 
     def logits(self, draft: Tensor, in_full: Callable[[Tensor], Tensor]) -> Tensor:
         """The draft, (B, C), with rows in full where its class is not sure. in_full: some rows, (R,) -> (R, C)"""
@@ -47,6 +52,7 @@ class Sure:
             error = (wrong.amax(-1) - wrong.amin(-1)).max().item()
             self.seen = max(self.seen or 0.0, error if isfinite(error) else inf)
             checked += unsure
+        self.rows, self.in_full = self.rows + len(draft), self.in_full + checked
         return logits
 
     def unsure(self, lead: Tensor) -> int:
