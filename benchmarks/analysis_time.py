@@ -12,16 +12,19 @@ import argparse
 import os
 import tempfile
 import time
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from itertools import cycle
 from pathlib import Path
 from unittest.mock import patch
 
 import safetensors.torch
 import torch
+from torch import Tensor
 
 from ctlpp import generate, recipe_for, train
 from ctlpp.analysis import quick_ndr
+from ctlpp.analysis.quick_ndr import QuickNDR
 from ctlpp.figures.whole_run import analyze_run
 from ctlpp.training import checkpoint
 from ctlpp.training.run import load_run
@@ -46,6 +49,17 @@ def give_weights(run: Path) -> None:
     checkpoint.save(run / "checkpoint", facts["step"], {**tensors, "weights": crowd.weights}, about)
 
 
+@contextmanager
+def exactly() -> Iterator[None]:
+    """All answers of the NDR computed in full."""
+
+    def answers(quick: QuickNDR, h: Tensor, level: int, full_state: object = None) -> Tensor:
+        return quick.logits_from(h, level).argmax(-1)
+
+    with patch.object(quick_ndr, "multiplies_bfloat16", lambda: False), patch.object(QuickNDR, "answers_from", answers):
+        yield
+
+
 def rate(kind: torch.dtype) -> float:
     """Operations a second, in 10⁹, of a large matrix product on one core: how fast the machine is just now."""
     threads = torch.get_num_threads()
@@ -64,14 +78,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("models", nargs="+", choices=("lstm", "transformer", "ndr"))
     parser.add_argument("--trained", action="store_true", help="NDRs with the weights of trained seeds")
-    parser.add_argument("--exact", action="store_true", help="without drafts in bfloat16")
+    parser.add_argument("--exact", action="store_true", help="without sketches and drafts")
     told = parser.parse_args()
     if (told.trained or told.exact) and told.models != ["ndr"]:
         parser.error("--trained and --exact are for ndr alone")
     data, cores = generate("R", protocol="released", train=20_000), len(os.sched_getaffinity(0))
     for model in told.models:
-        way = patch.object(quick_ndr, "multiplies_bfloat16", lambda: False) if told.exact else nullcontext()
-        with tempfile.TemporaryDirectory() as folder, way:
+        with tempfile.TemporaryDirectory() as folder, exactly() if told.exact else nullcontext():
             run, recipe = Path(folder) / "run", recipe_for(model, steps=1, batch=8, eval_every=0)
             train(model, data, seeds=range(SEEDS), recipe=recipe, splits=["iid"], device="cpu", out=run)
             if told.trained:

@@ -1,13 +1,14 @@
-"""How often are answers of trained NDRs wrong if they are drafted in bfloat16, and how many are computed in full?
+"""How often are answers of trained NDRs wrong that are sketched or drafted, and how many are then computed better?
 
-    python benchmarks/draft_errors.py       # half a minute on two cores
+    python benchmarks/draft_errors.py                       # of the seeds whose weights results/ keeps: half a minute
+    python benchmarks/draft_errors.py weights --variant A   # of seeds of one's own
 
-All pairs of functions of the seeds whose weights results/ keeps, plain and with the column of the first function taken
-from another input after the first layer; on any CPU, though drafts are fast on some only.
+All pairs of functions, plain and with the column of the first function taken from another input after the first layer.
+On any CPU, though drafts in bfloat16 are fast on some only, and sketches are of bytes only where those are fast.
 """
 
+import argparse
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,6 @@ from torch import Tensor
 from ctlpp import generate
 from ctlpp.analysis.inputs import Inputs
 from ctlpp.analysis.quick_ndr import QuickNDR
-from ctlpp.analysis.sure import Sure
 
 KEPT = Path(__file__).parent.parent / "results" / "runs" / "ndr-R-released-repeats" / "12-24" / "weights"
 HEADS, DEPTH = 4, 10
@@ -36,30 +36,33 @@ def batches(full: QuickNDR, inputs: Inputs) -> Iterator[Tensor]:
         yield patched
 
 
+def tell(what: str, near: Tensor, true: Tensor, asked: int) -> None:
+    """How wrong some logits are, and how many rows were then computed in a better way."""
+    best, errors = near.topk(2).values, (true - near).aminmax(dim=-1)
+    off = near.argmax(-1) != true.argmax(-1)
+    lead = max((best[off, 0] - best[off, 1]).tolist(), default=0.0)
+    most, unsure = (errors.max - errors.min).max(), asked / len(true)
+    print(f"  {what}: wrong {off.sum()}, with leads up to {lead:.2f}; largest error {most:.2f}; not sure {unsure:.1%}")
+
+
 @torch.inference_mode()
 def main() -> None:
-    inputs = Inputs.of(generate("R", protocol="released", train=20_000).task)
-    for file in sorted(KEPT.glob("*.safetensors")):
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("folder", nargs="?", type=Path, default=KEPT, help="of weights, one file a seed")
+    parser.add_argument("--variant", default="R", help="of the task that they have learned")
+    told = parser.parse_args()
+    inputs = Inputs.of(generate(told.variant, protocol="released", train=20_000).task)
+    for file in sorted(told.folder.glob("*.safetensors")):
         weights = safetensors.torch.load_file(file)
-        full, draft = (QuickNDR(weights, HEADS, DEPTH, dtype=kind) for kind in (torch.float32, torch.bfloat16))
-        both = [(full.logits_from(h, 0), draft.logits_from(h, 0)) for h in batches(full, inputs)]
-        sure, asked = Sure(), [0]
-
-        def in_full(logits: Tensor, rows: Tensor, asked: list[int] = asked) -> Tensor:
-            asked[0] += len(rows)
-            return logits[rows]
-
-        made_sure = torch.cat([sure.answers(near, partial(in_full, true)) for true, near in both])
-        true, near = (torch.cat(logits) for logits in zip(*both, strict=True))
-        answers, best = true.argmax(-1), near.topk(2).values
-        off, errors = near.argmax(-1) != answers, (true - near).aminmax(dim=-1)
-        lead = max((best[off, 0] - best[off, 1]).tolist(), default=0.0)
-        print(
-            f"{file.stem}: {len(true):,} answers; wrong as drafted {off.sum()}, with leads up to {lead:.2f}; largest"
-            f" error {(errors.max - errors.min).max():.2f}; made sure: wrong {(made_sure != answers).sum()}, computed"
-            f" in full {asked[0] / len(true):.1%}",
-            flush=True,
-        )
+        draft = QuickNDR(weights, HEADS, DEPTH, dtype=torch.bfloat16)
+        full = QuickNDR(weights, HEADS, DEPTH, draft)
+        states = list(batches(full, inputs))
+        true = torch.cat([full.logits_from(h, 0) for h in states])
+        answers = torch.cat([full.answers_from(h, 0) for h in states])
+        of_draft, _ = full.sure[0, False]
+        print(f"{file.stem}: {len(true):,} answers, wrong {(answers != true.argmax(-1)).sum()}", flush=True)
+        tell("sketched", torch.cat([draft.sketch(h, 0) for h in states]), true, of_draft.rows)
+        tell("drafted", torch.cat([draft.logits_from(h, 0) for h in states]), true, of_draft.in_full)
 
 
 if __name__ == "__main__":

@@ -7,10 +7,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from ctlpp.analysis import Analysis, activations, analyze
+from ctlpp.analysis import Analysis, activations, analyze, interchange
 from ctlpp.analysis.inputs import Array, Inputs
 from ctlpp.analysis.rotation import turns
 from ctlpp.analysis.states import Layout
+from ctlpp.analysis.study import STAGES
 from ctlpp.analysis.subject import Subject
 from ctlpp.benchmark.dataset import generate
 from ctlpp.benchmark.task import Task
@@ -113,6 +114,23 @@ def test_some_bases_are_a_part_of_all(name: str, tiny: Task) -> None:
         assert added.min() > -1e-5
         assert added.max() < bases - last + 1e-5
         before, last = counts, bases
+
+
+@pytest.mark.parametrize("at_once", [1, 3])
+def test_it_does_not_matter_how_many_consumers_are_asked_at_once(
+    at_once: int, two_codes: Crowd, task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = analyze(two_codes, task, bases=2)
+    monkeypatch.setattr(interchange, "AT_ONCE", at_once)
+    told: list[int] = []
+    found = analyze(two_codes, task, bases=2, advance=told.append)
+    assert sum(told) == STAGES * len(two_codes.seeds)
+    assert found.interchange is not None
+    assert expected.interchange is not None
+    np.testing.assert_array_equal(found.answers, expected.answers)
+    np.testing.assert_array_equal(found.interchange, expected.interchange)
+    for kind, stitched in expected.stitched.items():
+        np.testing.assert_array_equal(found.stitched[kind], stitched)
 
 
 def test_more_bases_than_there_are_or_none_are_refused(tiny: Task, systematic: Crowd) -> None:

@@ -1,10 +1,11 @@
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ctlpp.analysis import quick_ndr as module
 from ctlpp.analysis.forward import activations, forward
-from ctlpp.analysis.quick_ndr import QuickNDR, multiplies_bfloat16, quick_ndr
+from ctlpp.analysis.products import multiplies_bfloat16, multiplies_bytes
+from ctlpp.analysis.quick_ndr import QuickNDR, quick_ndr
 from ctlpp.analysis.states import Layout
 from ctlpp.analysis.subject import Subject
 from ctlpp.models.activations import recording
@@ -12,6 +13,7 @@ from ctlpp.models.ndr import NDR
 from ctlpp.training.crowd import Crowd, gather
 
 VOCABULARY, CLASSES = 11, 3
+needs_bytes = pytest.mark.skipif(not multiplies_bytes(), reason="this CPU has no products of bytes of its own")
 
 
 def crowd(depth: int = 4, seeds: int = 1) -> Crowd:
@@ -71,8 +73,49 @@ def test_a_draft_is_near(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 0 < (draft - logits).abs().max() < 0.1 * logits.std()
 
 
-def test_answers_are_those_of_the_module_although_they_are_drafted(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("in_bytes", [False, pytest.param(True, marks=needs_bytes)])
+@pytest.mark.parametrize("columns", [3, 5])
+def test_a_sketch_is_near_and_the_same_where_no_column_rests(
+    columns: int, in_bytes: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    depth = 10
+    monkeypatch.setattr(module, "multiplies_bytes", lambda: in_bytes)
+    quick = quick_ndr(crowd(depth))
+    assert quick is not None
+    tokens = torch.randint(VOCABULARY, (200, columns - 1), generator=torch.Generator().manual_seed(0))
+    for level in (0, 1, depth - 3, depth - 2, depth - 1):
+        state = quick.state(tokens, level)
+        logits, sketch = quick.logits_from(state, level), quick.sketch(state, level)
+        error, exact = (sketch - logits).abs().max(), (not in_bytes and level >= depth - 3) or level == depth - 1
+        assert error < 1e-5 if exact else 0 < error < 0.3 * logits.std()
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_sketches_are_made_while_they_pay(share: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "WORTH", share)
+    alone, made = undecided(depth=10), list[int]()
+    quick = quick_ndr(alone)
+    assert quick is not None
+    sketch = QuickNDR.sketch
+
+    def counted(model: QuickNDR, h: Tensor, level: int) -> Tensor:
+        made.append(level)
+        return sketch(model, h, level)
+
+    monkeypatch.setattr(QuickNDR, "sketch", counted)
+    for seed in range(5):
+        tokens = torch.randint(VOCABULARY, (256, 4), generator=torch.Generator().manual_seed(seed))
+        answers = quick.answers_from(quick.state(tokens, 0), 0)
+        assert answers.equal(forward(alone, tokens)[0].argmax(-1))
+    assert len(made) == (5 if share else 1)
+
+
+@pytest.mark.parametrize("in_bytes", [False, pytest.param(True, marks=needs_bytes)])
+def test_answers_are_those_of_the_module_although_they_are_drafted(
+    in_bytes: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     alone = undecided(depth=5)
+    monkeypatch.setattr(module, "multiplies_bytes", lambda: in_bytes)
     quick = with_draft(alone, monkeypatch)
     for seed in range(20):
         tokens = torch.randint(VOCABULARY, (256, 4), generator=torch.Generator().manual_seed(seed))

@@ -88,3 +88,21 @@ def test_a_batch_may_be_small_or_empty() -> None:
     sure = Sure()
     for batch, answers in ((torch.zeros(0, 3), []), (torch.eye(3), [0, 1, 2])):
         assert sure.logits(batch, Model().of(batch)).argmax(-1).tolist() == answers
+
+
+def test_errors_of_what_counts_as_full_are_added() -> None:
+    batch, finer = logits_of(0)[0], Sure()
+    drafted = batch + 0.5 * torch.tensor([1.0, -1, 1, -1, 1])
+    finer.logits(drafted, Model().of(batch))
+    sure = Sure(finer)
+    sure.logits(drafted + 2 * torch.tensor([1.0, -1, 1, -1, 1]), Model().of(drafted))
+    assert finer.error == pytest.approx(1.0)
+    assert sure.error == pytest.approx(1.0 + 4.0)
+
+
+def test_a_draft_pays_while_few_rows_are_computed_in_full() -> None:
+    batch, sure = logits_of(0)[0], Sure()
+    assert sure.pays(0.0)  # nothing is known yet
+    sure.logits(batch, Model().of(batch))
+    assert sure.pays(FIRST / len(batch))
+    assert not sure.pays(FIRST / len(batch) - 0.01)

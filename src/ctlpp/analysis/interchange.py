@@ -16,7 +16,6 @@ from ctlpp.analysis.inputs import Array, Inputs, grid
 from ctlpp.analysis.rotation import base_of
 from ctlpp.analysis.subject import Subject
 
-
 AT_ONCE = 4  # consumers: their inputs' states are held
 
 
@@ -105,4 +104,6 @@ def exchange(
         bases.tokens[of_all], place.level, bases.states[:, of_all], torch.cat(new, dim=1), place.where
     )
     parts = np.split(found.numpy(), np.cumsum([len(part) for part in base])[:-1], axis=1)
-    return {kind: (which, part == inputs.answer[which]) for (kind, which), part in zip(tried.items(), parts, strict=True)}
+    return {
+        kind: (which, part == inputs.answer[which]) for (kind, which), part in zip(tried.items(), parts, strict=True)
+    }

@@ -1,8 +1,8 @@
 """The linear maps of a model's layer, in floating-point numbers or in bytes.
 
-`Floats` multiplies numbers of one type. `Bytes` multiplies 8-bit integers, which CPUs with instructions for them do
-twice as fast as anything else, by PyTorch's quantised products: a number x stands as the byte b with
-x ≈ scale · (b − zero), and the range of each map's inputs, which gives scale and zero, is seen beforehand (`Watched`).
+`Floats` multiplies numbers of one type. `Bytes` multiplies 8-bit integers by PyTorch's quantised products, which is
+twice as fast as anything else on CPUs with instructions for it. There a number x is the byte b with
+x ≈ scale · (b − zero); scale and zero come from the range of each map's inputs, seen beforehand (`Watched`).
 
 Shapes: N rows, I inputs, O outputs. Weights are (I, O).
 
@@ -61,6 +61,12 @@ class Watched:
         least, most = self.ranges.get(name, (0.0, 0.0))
         self.ranges[name] = min(least, x.min().item()), max(most, x.max().item())
 
+    def bytes(self, weights: dict[str, Tensor]) -> Bytes | None:
+        """Products of bytes for inputs like those seen; None if inputs or weights are not finite."""
+        numbers = [bound for both in self.ranges.values() for bound in both]
+        numbers += [weights[f"{name}.weight"].abs().max().item() for name in self.ranges]
+        return Bytes(weights, self.ranges) if all(map(isfinite, numbers)) else None
+
     def linear(self, name: str, x: Tensor) -> Tensor:
         self._watch(name, x)
         return self.floats.linear(name, x)
@@ -104,18 +110,15 @@ class Bytes:
         return self._product(up, x, self.bias[up], (self.scale[down], self.zero[down], torch.uint8, "gelu", [], "none"))
 
     def _product(
-        self, name: str, x: Tensor, bias: Tensor | None, made: tuple[object, ...] = (1.0, 0, torch.float32, "none", [], "")
+        self,
+        name: str,
+        x: Tensor,
+        bias: Tensor | None,
+        made: tuple[object, ...] = (1.0, 0, torch.float32, "none", [], ""),
     ) -> Tensor:
         weight = self.packed[name], self.scales[name], self.zeros[name]
         out: Tensor = torch.ops.onednn.qlinear_pointwise(x, self.scale[name], self.zero[name], *weight, bias, *made)
         return out
-
-
-def finest_bytes(weights: dict[str, Tensor], watched: Watched) -> Bytes | None:
-    """Products of bytes as a floating-point model was seen to need them; None if it has no numbers."""
-    numbers = [bound for both in watched.ranges.values() for bound in both]
-    numbers += [weights[f"{name}.weight"].abs().max().item() for name in watched.ranges]
-    return Bytes(weights, watched.ranges) if all(map(isfinite, numbers)) else None
 
 
 @lru_cache(maxsize=1)

@@ -1,10 +1,13 @@
 """One seed of the NDR, evaluated on a CPU with less work than the module takes.
 
 Arithmetic is what the analysis of a full-size NDR waits for, so none is done in vain. What the first layer reads from
-its input is looked up by token; of the last layer only the column under the classifier is computed, without the other
-columns' keys and values; scales are multiplied into the weights beforehand, and products of the same columns are one.
-Where the CPU multiplies bfloat16 faster, answers are drafted so and made sure (see `sure`). The equations are those of
+its input is looked up by token; of the last layer only the column under the classifier is computed; scales are
+multiplied into the weights beforehand, and products of the same columns are one. The equations are those of
 `ctlpp.models.ndr`.
+
+Answers are first *sketched*: in the last layers columns rest, and products are of bytes where the CPU has such. Those
+that are not sure (see `sure`) are *drafted*, with products of bfloat16 where the CPU has such, and those that are not
+sure even then are computed in full.
 
 Shapes: B batch, T columns, R columns that are updated, D width, H heads, K = D / H, C classes.
 """
@@ -18,11 +21,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ctlpp.analysis.products import Bytes, Floats, Watched, finest_bytes, multiplies_bfloat16, multiplies_bytes
+from ctlpp.analysis.products import Bytes, Floats, Watched, multiplies_bfloat16, multiplies_bytes
 from ctlpp.analysis.sure import Sure
 from ctlpp.models.ndr import NDR, View, look
 from ctlpp.training.crowd import Crowd
-
 
 Products = Floats | Watched | Bytes
 WORTH = 1 / 3  # of its rows that may need more than a sketch: if there are more, it is not worth its time
@@ -102,7 +104,7 @@ class QuickNDR:
 
     @torch.inference_mode()
     def answers_from(self, h: Tensor, level: int, full_state: Callable[[Tensor], Tensor] | None = None) -> Tensor:
-        """Classes from the state after a layer: sketched, and drafted or in full where that is not sure. (B, T, D) -> (B,)
+        """Classes from the state after a layer, as roughly as is sure. (B, T, D) -> (B,)
 
         full_state: the states of some rows with all their digits, if those in `h` are drafts.
         """
@@ -127,8 +129,9 @@ class QuickNDR:
         In the last layers columns rest, the farther from the first the earlier. What others see of a column that rests
         goes on as it did, by less in every layer.
         """
-        self.rough = self.rough or self.watch(h, level)
-        columns = h.shape[1]
+        if level == self.depth - 1:
+            return self.classify(h)
+        columns, self.rough = h.shape[1], self.rough or self.watch(h, level)
         before, seen = self.by_token.new_empty(2, *h.shape[:2], self.by_token.shape[1])
         for n in range(level + 1, self.depth):
             before[:, h.shape[1] :].lerp_(seen[:, h.shape[1] :], 1 + WANE)
@@ -139,12 +142,12 @@ class QuickNDR:
         return self.classify(h)
 
     def watch(self, h: Tensor, level: int) -> Floats | Bytes:
-        """Products of bytes, if the CPU has them, that are right for states like these."""
+        """Products of bytes for states like these, or of the model's own type if the CPU has none of bytes."""
         if not multiplies_bytes():
             return self.floats
         watched = Watched(self.floats)
         self.logits_from(h, level, watched)
-        return finest_bytes(self.own, watched) or self.floats
+        return watched.bytes(self.own) or self.floats
 
     def classify(self, h: Tensor) -> Tensor:
         """Logits of a state. (B, T, D) -> (B, C)"""
