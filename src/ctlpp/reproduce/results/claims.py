@@ -30,11 +30,12 @@ class Claim:
 def claims(found: Found) -> list[Claim]:
     """Those about which our runs say something, under the protocol of the published grid."""
     grids = {model: grid_of(found, model) for model in ("ndr", "transformer", "lstm")}
-    asked = len(_planned(found, "ndr"))
-    every = [_only_corner(grids["ndr"], asked)]
+    asked = _planned(found, "ndr")
+    every = [_only_corner(grids["ndr"], len(asked))]
     for model, few, many in (("transformer", -1, 1), ("lstm", -1, -1)):
-        every.append(_beside_ndr(grids, model, FEW, few))
-        every.append(_beside_ndr(grids, model, MANY, many))
+        for functions, sign in ((FEW, few), (MANY, many)):
+            row = sum(planned.options.get("shared_functions") == functions for planned in asked)
+            every.append(_beside_ndr(grids, model, functions, sign, row))
     return [claim for claim in every if claim]
 
 
@@ -58,7 +59,7 @@ def _only_corner(grid: Mapping[tuple[int, int], Cell], asked: int) -> Claim | No
     corner = (MANY, WIDEST)
     words = [f"{many} and {few}" for many, few in perfect]
     ours = f"1.00 with {listed(words)}" if words else "1.00 nowhere"
-    ours += "" if len(means) == asked else f", in {len(means)} of {asked} cells so far"
+    ours += _so_far(len(means), asked)
     others = [place for place in perfect if place != corner]
     failed = bool(others) or (corner in means and corner not in perfect)
     word = FAILS if failed else HOLDS if len(means) == asked else OPEN
@@ -66,9 +67,9 @@ def _only_corner(grid: Mapping[tuple[int, int], Cell], asked: int) -> Claim | No
 
 
 def _beside_ndr(
-    grids: Mapping[str, Mapping[tuple[int, int], Cell]], model: str, functions: int, sign: int
+    grids: Mapping[str, Mapping[tuple[int, int], Cell]], model: str, functions: int, sign: int, asked: int
 ) -> Claim | None:
-    """A model above or below the NDR in one row of the grid, over the columns that both have."""
+    """A model above or below the NDR in one row of the grid; decided when both have all its columns."""
     own, ndr = grids[model], grids["ndr"]
     both = sorted(place for place in own.keys() & ndr.keys() if place[0] == functions)
     if not (found := mean_difference([(own[place], ndr[place]) for place in both])):
@@ -77,8 +78,13 @@ def _beside_ndr(
     agrees = low > 0 if sign > 0 else high < 0
     against = high < 0 if sign > 0 else low > 0
     text = f"{title(model)} {'above' if sign > 0 else 'below'} the NDR with {functions} shared functions"
-    ours = f"{signed(gap)} ({between((low, high), sign=True)})"
-    return Claim(text, ours, HOLDS if agrees else FAILS if against else OPEN)
+    ours = f"{signed(gap)} ({between((low, high), sign=True)}){_so_far(len(both), asked)}"
+    whole = len(both) == asked
+    return Claim(text, ours, HOLDS if whole and agrees else FAILS if whole and against else OPEN)
+
+
+def _so_far(run: int, asked: int) -> str:
+    return "" if run == asked else f", in {run} of {asked} cells so far"
 
 
 def mean_difference(pairs: list[tuple[Cell, Cell]]) -> tuple[float, Interval] | None:
