@@ -1,7 +1,7 @@
 """How often are answers of trained NDRs wrong that are sketched or drafted, and how many are then computed better?
 
-    python benchmarks/draft_errors.py                       # of the seeds whose weights results/ keeps: half a minute
-    python benchmarks/draft_errors.py weights --variant A   # of seeds of one's own
+    python benchmarks/draft_errors.py       # of two seeds whose weights results/ keeps: half a minute
+    python benchmarks/draft_errors.py results/runs/ndr-A-released-repeats/0-24/weights --variant A
 
 All pairs of functions, plain and with the column of the first function taken from another input after the first layer.
 On any CPU, though drafts in bfloat16 are fast on some only, and sketches are of bytes only where those are fast.

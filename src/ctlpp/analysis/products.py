@@ -86,6 +86,7 @@ class Bytes:
     def __init__(self, weights: dict[str, Tensor], ranges: dict[str, tuple[float, float]]) -> None:
         self.scale = {name: ROOM * (most - least) / 255 or 1.0 for name, (least, most) in ranges.items()}
         self.zero = {name: round(-ROOM * least / self.scale[name]) for name, (least, _) in ranges.items()}
+        self.middle = {name: torch.tensor(zero - 128.0) for name, zero in self.zero.items()}
         self.bias = {name: weights.get(f"{name}.bias") for name in ranges}
         own = {name: weights[f"{name}.weight"] for name in ranges}
         self.scales = {name: (weight.abs().amax(0) / 127).clamp_min(1e-30) for name, weight in own.items()}  # (O,)
@@ -95,8 +96,7 @@ class Bytes:
 
     def ready(self, name: str, x: Tensor) -> Tensor:
         """Rows as bytes. By way of signed ones, which PyTorch makes faster: -128 … 127 wrap to 0 … 255."""
-        middle = torch.tensor(self.zero[name] - 128.0)
-        signed = torch.add(middle, x, alpha=1 / self.scale[name]).clamp_(-128, 127).round_().to(torch.int8)
+        signed = torch.add(self.middle[name], x, alpha=1 / self.scale[name]).clamp_(-128, 127).round_().to(torch.int8)
         return signed.view(torch.uint8).add_(128)
 
     def linear(self, name: str, x: Tensor) -> Tensor:

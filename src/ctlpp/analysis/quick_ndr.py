@@ -163,15 +163,14 @@ class QuickNDR:
 
     def layer(self, h: Tensor, seen: Tensor, by: Products) -> Tensor:
         """One layer, of the first columns, given what is read of all. (B, R, D), (B, T, 3D + 2H) -> (B, R, D)"""
-        view, own = _view(seen.shape[1], h.shape[1]), slice(h.shape[1])
-        heads = [part.chunk(self.heads, dim=-1) for part in seen[..., : 3 * self.width].chunk(3, dim=-1)]
-        prefer = torch.unflatten(seen[:, own, 3 * self.width :], -1, (2, self.heads, 1)).permute(2, 3, 0, 1, 4)
-        match = seen.new_empty(self.heads, len(seen), *view.right.shape)  # (H, B, R, T)
-        torch.where(view.right, *prefer, out=match)
-        for of_head, q, k in zip(match, *heads[:2], strict=True):  # (B, T, K) each: all heads at once would copy them
-            of_head.baddbmm_(q[:, own], k.mT)
+        (B, T), R = seen.shape[:2], h.shape[1]
+        view, prefer = _view(T, R), seen[:, :R, 3 * self.width :].view(B, R, 2, self.heads, 1).permute(2, 3, 0, 1, 4)
+        q, k, v = seen[..., : 3 * self.width].view(B, T, 3, self.heads, -1).permute(2, 3, 0, 1, 4)  # (H, B, T, K) each
+        match = torch.where(view.right, *prefer, out=seen.new_empty(self.heads, B, R, T))
+        for of_head, own, others in zip(match, q[:, :, :R], k.mT, strict=True):  # all heads at once would copy them
+            of_head.baddbmm_(own, others)
         A = _attention(match, view)
-        return self.update(h, torch.cat([of_head @ v for of_head, v in zip(A, heads[2], strict=True)], dim=-1), by)
+        return self.update(h, torch.cat([of_head @ own for of_head, own in zip(A, v, strict=True)], dim=-1), by)
 
     def update(self, h: Tensor, read: Tensor, by: Products) -> Tensor:
         """The new state of some columns from what they have read. (B, R, D), (B, R, D) -> (B, R, D)"""
