@@ -83,7 +83,8 @@ def test_there_are_no_bytes_for_what_is_not_finite(strange: float) -> None:
     watched = Watched(Floats(w, torch.float32))
     through(watched, rows(1))
     assert watched.bytes(w | {"ffn.down.weight": torch.full((12, 8), strange)}) is None
-    through(watched, torch.full((1, 8), torch.inf))
+    through(watched, torch.full((1, 8), strange))
+    through(watched, rows(1))
     assert watched.bytes(w) is None
 
 

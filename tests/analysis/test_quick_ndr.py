@@ -90,6 +90,12 @@ def test_a_sketch_is_near_and_the_same_where_no_column_rests(
         assert error < 1e-5 if exact else 0 < error < 0.3 * logits.std()
 
 
+def test_a_batch_may_be_empty() -> None:
+    quick = quick_ndr(crowd(depth=10))
+    assert quick is not None
+    assert quick.answers_from(torch.zeros(0, 5, 16), 0).shape == (0,)
+
+
 @pytest.mark.parametrize("share", [0.0, 1.0])
 def test_sketches_are_made_while_they_pay(share: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "WORTH", share)

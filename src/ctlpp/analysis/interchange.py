@@ -88,8 +88,10 @@ def interchange(
 def exchange(
     subject: Subject, inputs: Inputs, place: Place, donors: dict[str, Donors], bases: Bases, turn: int
 ) -> dict[str, tuple[tuple[Array, Array, Array], Array]]:
-    """One turn of some consumers: the donor's function, consumer and donor's symbol of all that is tried, (N,) each,
-    and whether each seed is right with it, (S, N)."""
+    """One turn of some consumers: what is tried, and whether each seed is right with it, (S, N).
+
+    What is tried: the donor's function, the consumer and the donor's symbol, (N,) each.
+    """
     n, own_base = inputs.n_symbols, [base_of(inputs, consumer, turn) for consumer in bases.consumers]
     base_by_donor = np.stack(own_base) + np.arange(len(own_base))[:, None] * inputs.value.size  # (C, F · symbols)
     tried, base, new = {}, [], []

@@ -18,6 +18,7 @@ from __future__ import annotations
 from functools import lru_cache
 from math import isfinite
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -59,7 +60,7 @@ class Watched:
 
     def _watch(self, name: str, x: Tensor) -> None:
         least, most = self.ranges.get(name, (0.0, 0.0))
-        self.ranges[name] = min(least, x.min().item()), max(most, x.max().item())
+        self.ranges[name] = float(np.minimum(least, x.min().item())), float(np.maximum(most, x.max().item()))  # or nan
 
     def bytes(self, weights: dict[str, Tensor]) -> Bytes | None:
         """Products of bytes for inputs like those seen; None if inputs or weights are not finite."""
@@ -84,7 +85,7 @@ class Bytes:
     """Products of bytes, for inputs of known ranges."""
 
     def __init__(self, weights: dict[str, Tensor], ranges: dict[str, tuple[float, float]]) -> None:
-        self.scale = {name: ROOM * (most - least) / 255 or 1.0 for name, (least, most) in ranges.items()}
+        self.scale = {name: max(ROOM * (most - least) / 255, 1e-30) for name, (least, most) in ranges.items()}
         self.zero = {name: round(-ROOM * least / self.scale[name]) for name, (least, _) in ranges.items()}
         self.middle = {name: torch.tensor(zero - 128.0) for name, zero in self.zero.items()}
         self.bias = {name: weights.get(f"{name}.bias") for name in ranges}

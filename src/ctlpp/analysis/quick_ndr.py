@@ -129,7 +129,7 @@ class QuickNDR:
         In the last layers columns rest, the farther from the first the earlier. What others see of a column that rests
         goes on as it did, by less in every layer.
         """
-        if level == self.depth - 1:
+        if level == self.depth - 1 or len(h) == 0:
             return self.classify(h)
         columns, self.rough = h.shape[1], self.rough or self.watch(h, level)
         before, seen = self.by_token.new_empty(2, *h.shape[:2], self.by_token.shape[1])
