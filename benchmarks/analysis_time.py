@@ -26,7 +26,7 @@ from ctlpp import generate, recipe_for, train
 from ctlpp.analysis import quick_ndr
 from ctlpp.analysis.quick_ndr import QuickNDR
 from ctlpp.figures.whole_run import analyze_run
-from ctlpp.training import checkpoint
+from ctlpp.runs import checkpoint
 from ctlpp.training.run import load_run
 
 SEEDS = 25
@@ -56,7 +56,10 @@ def exactly() -> Iterator[None]:
     def answers(quick: QuickNDR, h: Tensor, level: int, full_state: object = None) -> Tensor:
         return quick.logits_from(h, level).argmax(-1)
 
-    with patch.object(quick_ndr, "multiplies_bfloat16", lambda: False), patch.object(QuickNDR, "answers_from", answers):
+    with (
+        patch.object(quick_ndr, "multiplies_bfloat16", lambda: False),
+        patch.object(QuickNDR, "answers_from", answers),
+    ):
         yield
 
 

@@ -35,7 +35,9 @@ def main() -> None:
         with patch.object(run, "rehearse", rehearse):
             done = train("ndr", data, seeds=range(SEEDS), recipe=recipe, device="cuda")
         weights = done.crowd.weights.double().abs().sum().item()
-        print(f"{SEEDS} NDRs, {STEPS} steps: {time.perf_counter() - begin:.1f} s; weights add up to {weights:.6f}")
+        print(
+            f"{SEEDS} NDRs, {STEPS} steps: {time.perf_counter() - begin:.1f} s; weights add up to {weights:.6f}"
+        )
 
 
 if __name__ == "__main__":

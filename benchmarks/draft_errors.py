@@ -42,7 +42,9 @@ def tell(what: str, near: Tensor, true: Tensor, asked: int) -> None:
     off = near.argmax(-1) != true.argmax(-1)
     lead = max((best[off, 0] - best[off, 1]).tolist(), default=0.0)
     most, unsure = (errors.max - errors.min).max(), asked / len(true)
-    print(f"  {what}: wrong {off.sum()}, with leads up to {lead:.2f}; largest error {most:.2f}; not sure {unsure:.1%}")
+    print(
+        f"  {what}: wrong {off.sum()}, with leads up to {lead:.2f}; largest error {most:.2f}; not sure {unsure:.1%}"
+    )
 
 
 @torch.inference_mode()

@@ -37,13 +37,19 @@ def measure(to: Path) -> None:
         for model, steps in STEPS.items():
             if path in found.setdefault(model, {}):
                 continue
-            without = patch.object(fast, "available", lambda device: False) if path == "reference" else nullcontext()
+            without = (
+                patch.object(fast, "available", lambda device: False)
+                if path == "reference"
+                else nullcontext()
+            )
             with without:
                 recipe = recipe_for(model, steps=steps, **RECIPE)
                 run = train(model, data, seeds=range(SEEDS), recipe=recipe, device="cuda")
             found[model][path] = {split: curves(run.metrics.rows, split) for split in SPLITS}
             to.write_text(json.dumps(found))
-            ends = {split: np.round([curve[-1] for curve in found[model][path][split]], 3) for split in SPLITS}
+            ends = {
+                split: np.round([curve[-1] for curve in found[model][path][split]], 3) for split in SPLITS
+            }
             print(f"{model}, {path}: {run.seconds:.0f} s, {ends}", flush=True)
 
 
@@ -72,7 +78,9 @@ def draw(source: Path, to: Path) -> None:
                 for (path, seeds), colour in zip(of_paths.items(), COLOURS, strict=False):
                     steps = EVERY * (1 + np.arange(seeds.shape[1]))
                     mean = seeds.mean(0)
-                    axes[row, column].fill_between(steps, seeds.min(0), seeds.max(0), color=colour, alpha=0.2, lw=0)
+                    axes[row, column].fill_between(
+                        steps, seeds.min(0), seeds.max(0), color=colour, alpha=0.2, lw=0
+                    )
                     axes[row, column].plot(steps, mean, color=colour, label=path, lw=1.2)
                 axes[row, column].set(ylim=(0, 1.03))
                 tell(model, split, of_paths)

@@ -22,7 +22,9 @@ Batch = tuple[Tensor, Tensor]  # tokens (B, T), targets (B,)
 class LibraryBiLSTM(nn.Module):
     """The bi-directional LSTM on top of `nn.LSTM`."""
 
-    def __init__(self, vocab_size: int, n_classes: int, *, embedding: int, width: int, dropout: float) -> None:
+    def __init__(
+        self, vocab_size: int, n_classes: int, *, embedding: int, width: int, dropout: float
+    ) -> None:
         super().__init__()
         self.embed, self.dropout = nn.Embedding(vocab_size, embedding), nn.Dropout(dropout)
         self.lstm = nn.LSTM(embedding, width, bidirectional=True, batch_first=True)

@@ -25,8 +25,18 @@ class Row(NamedTuple):
     output: int
 
 
-def generate(variant: str, *, symbols: int = 8, functions: int = 32, max_length: int = 6, train: int = 300_000,
-             iid: int = 1_000, ood: int = 1_000, seed: int = 0, fill: float = 0.5) -> dict[str, list[Row]]:  # fmt: skip
+def generate(
+    variant: str,
+    *,
+    symbols: int = 8,
+    functions: int = 32,
+    max_length: int = 6,
+    train: int = 300_000,
+    iid: int = 1_000,
+    ood: int = 1_000,
+    seed: int = 0,
+    fill: float = 0.5,
+) -> dict[str, list[Row]]:
     """The default dataset of A or R, as lists of rows."""
     rng = random.Random(seed)
     tables = make_functions(rng, symbols, functions)
@@ -41,7 +51,9 @@ def generate(variant: str, *, symbols: int = 8, functions: int = 32, max_length:
     train_set = singles | draw(rng, seen, groups, symbols, balance(train - len(singles), left), iid_set)
     ood_set = draw(rng, unseen, groups, symbols, balance(ood, {n: exist[n] for n in room}), set())
     everywhere: dict[str, tuple[str, ...]] = {"IN": ("f",), "f": ("f",)}
-    any_set = draw(rng, everywhere, {"f": list(range(functions))}, symbols, balance(ood, room), train_set | iid_set)
+    any_set = draw(
+        rng, everywhere, {"f": list(range(functions))}, symbols, balance(ood, room), train_set | iid_set
+    )
     pairs = set(product(range(symbols), range(functions), range(functions)))
     splits: dict[str, set[Any]] = {
         "train": train_set,
@@ -62,8 +74,14 @@ def make_functions(rng: random.Random, symbols: int, functions: int) -> list[lis
     return [list(table) for table in sorted(tables)]
 
 
-def draw(rng: random.Random, after: dict[str, tuple[str, ...]], groups: dict[str, list[int]], symbols: int,
-         sizes: dict[int, int], exclude: set[Example]) -> set[Example]:  # fmt: skip
+def draw(
+    rng: random.Random,
+    after: dict[str, tuple[str, ...]],
+    groups: dict[str, list[int]],
+    symbols: int,
+    sizes: dict[int, int],
+    exclude: set[Example],
+) -> set[Example]:
     """So many different examples of each length, none of which is excluded."""
     result: set[Example] = set()
     for length, size in sizes.items():

@@ -40,8 +40,16 @@ WORTH = 10.0  # µs a step that a winner gains at least
 RESERVE = 6.0  # seconds kept for the winners together
 
 
-def hidden(way: str, rows: int, columns: int, *, step: int = 64, warps: int = 4, stages: int = 2,
-           registers: int | None = None) -> Settings:  # fmt: skip
+def hidden(
+    way: str,
+    rows: int,
+    columns: int,
+    *,
+    step: int = 64,
+    warps: int = 4,
+    stages: int = 2,
+    registers: int | None = None,
+) -> Settings:
     return {f"ffn.{way}": Tile(rows, columns, step, warps, stages, registers)}
 
 
@@ -49,7 +57,9 @@ def together(*tile: int) -> Settings:
     return {"shared_weights.TILE": shared_weights.Tile(*tile)}
 
 
-CANDIDATES: list[tuple[str, str, Settings]] = [  # part of the step, what is tried, settings; most promising first
+CANDIDATES: list[
+    tuple[str, str, Settings]
+] = [  # part of the step, what is tried, settings; most promising first
     ("reads, backward", "96 registers", {"pairs_backward.REGISTERS": 96}),
     ("scores, backward", "4 tiles", {"pairs_backward.SCORE": 4}),
     ("scores, backward", "168 registers", {"pairs_backward.SCORE_REGISTERS": 168}),
@@ -85,9 +95,13 @@ class Steps:
         self.stepper.dials.turn(recipe, 0)
         draw = torch.Generator().manual_seed(0)
         shapes = {L: ((VOCABULARY, (BATCH, L + 2)), (CLASSES, (BATCH,))) for L in lengths}
-        self.batches = {L: [torch.randint(*of, generator=draw).cuda() for of in shape] for L, shape in shapes.items()}
+        self.batches = {
+            L: [torch.randint(*of, generator=draw).cuda() for of in shape] for L, shape in shapes.items()
+        }
         self.pool: Any = None
-        self.kept: dict[int, tuple[torch.Tensor, torch.cuda.CUDAGraph]]  # gradient and graph of the present settings
+        self.kept: dict[
+            int, tuple[torch.Tensor, torch.cuda.CUDAGraph]
+        ]  # gradient and graph of the present settings
 
     def run(self, L: int) -> torch.Tensor:
         """A step on the batch of a length; its gradient."""
@@ -151,19 +165,25 @@ def measured(steps: Steps, settings: Settings) -> tuple[str, list[float]]:
         with set_to(settings):
             apart = max(steps.apart(L) for L in steps.lengths)
             right = apart < APART
-            return "" if right else f"wrong by {apart:.0e}", [steps.gain(L)[1] for L in steps.lengths if right]
+            return "" if right else f"wrong by {apart:.0e}", [
+                steps.gain(L)[1] for L in steps.lengths if right
+            ]
     except Exception as error:  # settings that the card refuses are a result
         return f"{type(error).__name__}: {str(error).strip()[-80:]}", []
 
 
 def tune(steps: Steps, made: list[Future[None]], until: float) -> dict[str, tuple[float, Settings]]:
     """Measure all candidates and print the table; the gain and the settings of the best of each part."""
-    print(f"{'part':24}{'tried':30}{'mean':>6}", *(f"{f'L={L}':>6}" for L in steps.lengths), " µs a step gained")
+    print(
+        f"{'part':24}{'tried':30}{'mean':>6}", *(f"{f'L={L}':>6}" for L in steps.lengths), " µs a step gained"
+    )
     best: dict[str, tuple[float, Settings]] = {}
     for (part, tried, settings), future in zip(CANDIDATES, made, strict=True):
         note, gains = "skipped", list[float]()
         if not future.cancelled() and time.monotonic() < until:
-            note, gains = measured(steps, settings) if not future.exception() else (repr(future.exception())[:80], [])
+            note, gains = (
+                measured(steps, settings) if not future.exception() else (repr(future.exception())[:80], [])
+            )
         shown = [f"{gain:6.0f}" for gain in [mean(gains), *gains]] if gains else [note]
         print(f"{part:24}{tried:30}{' '.join(shown)}", flush=True)
         if gains and mean(gains) > max(WORTH, best.get(part, (0.0, {}))[0]):
@@ -187,7 +207,11 @@ def main() -> None:
     for L, gain in zip(told.lengths, gains or [0.0] * len(told.lengths), strict=True):
         ms = [span / 1e3 / told.seeds for span in (steps.gain(L)[0], gain)]
         print(f"L={L}: {ms[0]:.4f} ms a seed-step; all winners save {ms[1]:.4f} {note}")
-    print(*(f"{name} = {value}" for name, value in together.items()), f"{time.monotonic() - begin:.0f} s", sep="\n")
+    print(
+        *(f"{name} = {value}" for name, value in together.items()),
+        f"{time.monotonic() - begin:.0f} s",
+        sep="\n",
+    )
 
 
 if __name__ == "__main__":

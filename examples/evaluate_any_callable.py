@@ -6,8 +6,17 @@ from torch import Tensor
 
 import ctlpp
 
-data = ctlpp.generate("S", symbols=6, functions=24, max_length=4, shared_functions=4, shared_symbols=2, train=900,
-                      iid=100, ood=100)  # fmt: skip
+data = ctlpp.generate(
+    "S",
+    symbols=6,
+    functions=24,
+    max_length=4,
+    shared_functions=4,
+    shared_symbols=2,
+    train=900,
+    iid=100,
+    ood=100,
+)
 task = data.task
 table = torch.as_tensor(task.table.astype("int64"))  # (F, S): what each function makes of each symbol
 

@@ -37,7 +37,9 @@ class SoftStateRNN(nn.Module):
 
 def main(steps: int = 800) -> None:
     data = ctlpp.generate("R", symbols=4, functions=8, max_length=3, fill=0.9, train=500, iid=50, ood=200)
-    recipe = ctlpp.Recipe(steps=steps, batch=32, lr=5e-3, warmup=50, schedule="cosine", length_mix="even", eval_every=0)
+    recipe = ctlpp.Recipe(
+        steps=steps, batch=32, lr=5e-3, warmup=50, schedule="cosine", length_mix="even", eval_every=0
+    )
     for row in ctlpp.train(SoftStateRNN, data, seeds=range(5), recipe=recipe).table():
         print(f"seed {row['seed']}: iid {row['iid']:.2f}, ood {row['ood']:.2f}")
 

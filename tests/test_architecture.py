@@ -8,10 +8,12 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "src" / "ctlpp"
 ORDER = [
-    "wording",
+    "files",
+    "words",
     "benchmark",
     "storage",
     "models",
+    "runs",
     "kernels",
     "training",
     "statistics",
@@ -20,7 +22,12 @@ ORDER = [
     "report",
 ]
 ORDER += ["reproduce", "cli"]
-ON_TOP = {"bench", "demo", "__init__", "__main__"}  # they use the command line's tables and bars, or name everything
+ON_TOP = {
+    "bench",
+    "demo",
+    "__init__",
+    "__main__",
+}  # they use the command line's tables and bars, or name everything
 CONVENIENCES = {
     ("benchmark/dataset.py", "storage"),  # Dataset.save
     ("kernels/adam.py", "training"),  # the type of what it updates
@@ -36,7 +43,10 @@ def imported(path: Path) -> Iterator[str]:
     """The folders of ctlpp that a file imports from, anywhere in it."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and node.module:
-            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names if node.module == "ctlpp")]
+            names = [
+                node.module,
+                *(f"{node.module}.{alias.name}" for alias in node.names if node.module == "ctlpp"),
+            ]
         elif isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         else:

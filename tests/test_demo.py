@@ -50,10 +50,14 @@ def test_ctrl_c_ends_the_demonstration_and_begins_nothing_more(tmp_path: Path) -
 def test_the_lstm_composes_and_the_ndr_fails_to_although_both_fit() -> None:
     """Each as the demonstration trains it; the NDR only until both seeds fit: from then on OOD stays where it is."""
     data = generate("R", **demo.DATA)
-    until_it_fits = recipe_for("ndr", "quick", early_stop=1, eval_every=100, settled_accuracy=0.93, settled_change=1.0)
+    until_it_fits = recipe_for(
+        "ndr", "quick", early_stop=1, eval_every=100, settled_accuracy=0.93, settled_change=1.0
+    )
     accuracy = {}
     for model, recipe in (("lstm", recipe_for("lstm", "quick")), ("ndr", until_it_fits)):
-        rows = train(model, data, seeds=[1, 3], preset="quick", recipe=recipe, device="cpu", observers=[]).table()
+        rows = train(
+            model, data, seeds=[1, 3], preset="quick", recipe=recipe, device="cpu", observers=[]
+        ).table()
         accuracy[model] = [fmean(row[split] for row in rows) for split in ("iid", "ood")]
     assert accuracy["lstm"][0] > 0.98
     assert accuracy["lstm"][1] > 0.9

@@ -36,7 +36,12 @@ def page_name(page: Path) -> str:
 def test_what_a_page_tells_to_type_works(page: Path, tmp_path: Path) -> None:
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = os.environ | {"PATH": path, "OMP_NUM_THREADS": "1", "HF_DATASETS_OFFLINE": "1", "HOME": str(tmp_path)}
+    environment = os.environ | {
+        "PATH": path,
+        "OMP_NUM_THREADS": "1",
+        "HF_DATASETS_OFFLINE": "1",
+        "HOME": str(tmp_path),
+    }
     python = ""
     for kind, codes in groupby(steps(page.read_text()), key=lambda step: step[0]):
         if kind == "python":
@@ -45,7 +50,9 @@ def test_what_a_page_tells_to_type_works(page: Path, tmp_path: Path) -> None:
         else:
             commands = [["bash", "-c", code] for _, code in codes]
         for command in commands:
-            done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+            done = subprocess.run(
+                command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+            )
             assert done.returncode == 0, f"{command[-1]}\n{done.stderr}"
 
 

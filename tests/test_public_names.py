@@ -31,4 +31,7 @@ def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
 
 def test_the_import_alone_loads_no_heavy_library() -> None:
     code = "import sys, ctlpp; print({'torch', 'numpy', 'pyarrow', 'rich', 'typer'} & set(sys.modules))"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+        == "set()\n"
+    )

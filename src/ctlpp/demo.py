@@ -28,7 +28,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ctlpp.statistics.published import PUBLISHED, SOLVED
-from ctlpp.wording import count
+from ctlpp.words import plural
 
 DATA: dict[str, Any] = {
     "symbols": 4,
@@ -130,7 +130,9 @@ def make_data(out: Path, console: Console) -> None:
         proof = check(folder)
         sizes = ", ".join(f"{proof.examples[split]:,} {split}" for split in ("train", "iid", "ood"))
         console.print(
-            f"{folder}: {sizes}; every answer, every split and every checksum proved", highlight=False, soft_wrap=True
+            f"{folder}: {sizes}; every answer, every split and every checksum proved",
+            highlight=False,
+            soft_wrap=True,
         )
 
 
@@ -143,7 +145,9 @@ def train_all(out: Path, console: Console, seeds: int, steps: int | None) -> lis
     workers = min(len(runs), os.cpu_count() or 1)
     with ProcessPoolExecutor(workers, mp_context=context, initializer=prepare, initargs=(queue,)) as pool:
         waiting, left = dict[Future[Any], Standing](), runs[:]
-        live = Live(get_renderable=lambda: picture(runs), console=console, transient=True, refresh_per_second=4)
+        live = Live(
+            get_renderable=lambda: picture(runs), console=console, transient=True, refresh_per_second=4
+        )
         with live:
             while waiting or left:
                 while left and len(waiting) < workers:
@@ -177,7 +181,9 @@ def picture(runs: Sequence[Standing]) -> Group:
     rows = Table.grid(padding=(0, 2))
     for run in sorted(runs, key=lambda run: (run.variant, THREE.index(run.model))):
         bar = ProgressBar(run.steps or 1, run.step, width=24)
-        rows.add_row(run.model, run.variant, bar, f"{run.step:,}", *(cell(run, split) for split in ("iid", "ood")))
+        rows.add_row(
+            run.model, run.variant, bar, f"{run.step:,}", *(cell(run, split) for split in ("iid", "ood"))
+        )
     return Group(Text("training (steps, IID and OOD accuracy over seeds)"), rows)
 
 
@@ -228,7 +234,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(130)
     from ctlpp.cli.tables import print_table
 
-    print_table(summary(runs), f"{count(given.seeds)} each; runs in {given.out / 'runs'}; {monotonic() - start:.0f} s")
+    print_table(
+        summary(runs),
+        f"{plural(given.seeds)} each; runs in {given.out / 'runs'}; {monotonic() - start:.0f} s",
+    )
     write_page(given.out, console)
 
 
@@ -239,7 +248,9 @@ def write_page(out: Path, console: Console) -> None:
     page = (out / "report.html").resolve()
     write_report([out / "runs"], page, force=True)
     console.print(
-        f"Look inside every seed, beside one that succeeds: open {page} in a browser", highlight=False, soft_wrap=True
+        f"Look inside every seed, beside one that succeeds: open {page} in a browser",
+        highlight=False,
+        soft_wrap=True,
     )
 
 

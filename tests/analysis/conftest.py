@@ -42,7 +42,9 @@ class Coded(nn.Module):
             understood[function, codes] = True
         self.register_buffer("reads", understood)
         self.width = self.codes * self.n
-        self.embed = nn.Parameter(torch.zeros(task.vocabulary.size, self.width))  # what a column holds at first
+        self.embed = nn.Parameter(
+            torch.zeros(task.vocabulary.size, self.width)
+        )  # what a column holds at first
         with torch.no_grad():
             for symbol in range(self.n):
                 for code in range(self.codes):  # every function understands a plain symbol
@@ -78,7 +80,9 @@ def task() -> Task:
 def systematic(task: Task) -> Crowd:
     """Two seeds with one code for everything."""
     every = [[0]] * FUNCTIONS
-    return gather(lambda v, c: Coded(task, [0] * FUNCTIONS, every, noise=0.01), task.vocabulary.size, SYMBOLS, [3, 8])
+    return gather(
+        lambda v, c: Coded(task, [0] * FUNCTIONS, every, noise=0.01), task.vocabulary.size, SYMBOLS, [3, 8]
+    )
 
 
 @pytest.fixture(scope="session")

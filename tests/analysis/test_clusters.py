@@ -71,8 +71,9 @@ def test_clusters_of_unequal_size_are_found() -> None:
 @pytest.mark.parametrize("seed", range(8))
 def test_a_tight_and_a_loose_cluster_are_two(seed: int) -> None:
     random = np.random.default_rng(seed)
-    tight, loose = random.normal(size=(2, 1, WIDTH)) + np.array([0.4, 0.8])[:, None, None] * random.normal(
-        size=(2, POINTS // 2, WIDTH)
+    tight, loose = (
+        random.normal(size=(2, 1, WIDTH))
+        + np.array([0.4, 0.8])[:, None, None] * random.normal(size=(2, POINTS // 2, WIDTH))
     )  # cosines of about 0.85 within the one, 0.6 within the other, 0 between them: a trained NDR has such symbols
     found = cluster(distances(np.concatenate([tight, loose])), unit=1.0)
     assert found.labels.tolist() == [0] * len(tight) + [1] * len(loose)

@@ -24,7 +24,9 @@ def test_the_intervals_are_percentiles_over_seeds_drawn_again() -> None:
     pearson = [stats.pearsonr(*pair).statistic for pair in drawn]
     spearman = [np.corrcoef(*map(stats.rankdata, pair))[0, 1] for pair in drawn]
     assert [found.low, found.high] == pytest.approx(np.percentile(pearson, [2.5, 97.5]).tolist())
-    assert [found.spearman_low, found.spearman_high] == pytest.approx(np.percentile(spearman, [2.5, 97.5]).tolist())
+    assert [found.spearman_low, found.spearman_high] == pytest.approx(
+        np.percentile(spearman, [2.5, 97.5]).tolist()
+    )
 
 
 def test_the_interval_covers_the_truth_about_as_often_as_it_says() -> None:

@@ -35,7 +35,9 @@ def test_tokens_are_those_of_the_dataset(order: str) -> None:
     inputs = Inputs.of(dataset.task)
     tokens, targets = dataset.tensors("pairs")[2]
     expected = {tuple(row): int(target) for row, target in zip(tokens.tolist(), targets, strict=True)}
-    found = {tuple(row): int(a) for row, a in zip(inputs.pairs().tolist(), inputs.answer.ravel(), strict=True)}
+    found = {
+        tuple(row): int(a) for row, a in zip(inputs.pairs().tolist(), inputs.answer.ravel(), strict=True)
+    }
     assert found == expected
     assert sorted(map(tuple, inputs.singles().tolist())) == sorted(
         map(tuple, dataset.tensors("singles")[1][0].tolist())

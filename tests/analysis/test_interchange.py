@@ -26,7 +26,9 @@ def tiny() -> Task:
     return generate("R", symbols=3, functions=4, max_length=3, train=30, iid=5, ood=5).task
 
 
-def test_a_systematic_network_is_right_for_every_donor_consumer_and_base(systematic: Crowd, task: Task) -> None:
+def test_a_systematic_network_is_right_for_every_donor_consumer_and_base(
+    systematic: Crowd, task: Task
+) -> None:
     for bases in (1, 3, None):
         found = analyze(systematic, task, bases=bases)
         assert found.interchange is not None
@@ -86,7 +88,9 @@ def shares_one_by_one(found: Analysis, crowd: Crowd) -> Array:
             others = list(zip(*np.nonzero(inputs.value != inputs.value[f, s]), strict=True))
             for g in range(inputs.n_functions):
                 bases = [inputs.tokens(np.array([t]), np.array([h]), np.array([g])) for h, t in others]
-                right = [answer_with(model, found, row, base, seen) == inputs.answer[f, g, s] for base in bases]
+                right = [
+                    answer_with(model, found, row, base, seen) == inputs.answer[f, g, s] for base in bases
+                ]
                 shares[row, f, g, s] = np.mean(right)
     return shares
 
@@ -135,7 +139,9 @@ def test_it_does_not_matter_how_many_consumers_are_asked_at_once(
 
 def test_more_bases_than_there_are_or_none_are_refused(tiny: Task, systematic: Crowd) -> None:
     for bases in (0, 9, -1):
-        with pytest.raises(ValueError, match=f"--bases {bases}: every donor and consumer has 8 bases of another value"):
+        with pytest.raises(
+            ValueError, match=f"--bases {bases}: every donor and consumer has 8 bases of another value"
+        ):
             analyze(systematic, tiny, bases=bases)
 
 
@@ -144,7 +150,11 @@ class Looking(nn.Module):
 
     def __init__(self, vocab_size: int, n_classes: int) -> None:
         super().__init__()
-        self.embed, self.mix, self.classify = nn.Embedding(vocab_size, 8), nn.Linear(8, 8), nn.Linear(8, n_classes)
+        self.embed, self.mix, self.classify = (
+            nn.Embedding(vocab_size, 8),
+            nn.Linear(8, 8),
+            nn.Linear(8, n_classes),
+        )
 
     def forward(self, tokens: Tensor) -> Tensor:
         x = h = self.embed(tokens)
@@ -162,9 +172,17 @@ def how_it_goes_on(crowd: Crowd, task: Task) -> str:
 
 
 def test_a_model_reads_again_only_what_it_needs_to_go_on_from_a_state(tiny: Task) -> None:
-    expected = {"ndr": "nothing", "transformer": "nothing", "lstm": "everything", "gru": "head", "lstm_uni": "head"}
+    expected = {
+        "ndr": "nothing",
+        "transformer": "nothing",
+        "lstm": "everything",
+        "gru": "head",
+        "lstm_uni": "head",
+    }
     for name, rest in expected.items():
-        crowd = gather(lambda v, c, name=name: build(name, v, c, "quick"), tiny.vocabulary.size, 3, seeds=[1, 2])  # type: ignore[misc]
+        crowd = gather(
+            lambda v, c, name=name: build(name, v, c, "quick"), tiny.vocabulary.size, 3, seeds=[1, 2]
+        )  # type: ignore[misc]
         assert how_it_goes_on(crowd, tiny) == rest, name
     forwards = gather(lambda v, c: GRU(v, c, width=8, from_end=False), tiny.vocabulary.size, 3, seeds=[1, 2])
     assert how_it_goes_on(forwards, tiny) == "tail"
@@ -180,7 +198,9 @@ def test_a_model_that_cannot_go_on_from_a_state_reads_its_whole_input(tiny: Task
 
 def test_progress_adds_up_to_a_hundred_steps_a_seed(tiny: Task) -> None:
     for name, bases, vectorised in (("ndr", 1, True), ("gru", 5, True), ("lstm", 2, False)):
-        crowd = gather(lambda v, c, name=name: build(name, v, c, "quick"), tiny.vocabulary.size, 3, seeds=[0, 1, 2])  # type: ignore[misc]
+        crowd = gather(
+            lambda v, c, name=name: build(name, v, c, "quick"), tiny.vocabulary.size, 3, seeds=[0, 1, 2]
+        )  # type: ignore[misc]
         done: list[int] = []
         analyze(replace(crowd, vectorised=vectorised), tiny, bases=bases, advance=done.append)
         assert sum(done) == 300

@@ -78,8 +78,16 @@ from tests.analysis.conftest import ctlpp
             "the run in RUN is finished, and only its small files were kept, not its checkpoint:"
             " its analysis is in RUN/analysis\n",
         ),
-        (spoiling.spoil_nothing, ["--out", "RUN/config.json"], "RUN/config.json is a file: choose a folder with --out"),
-        (spoiling.spoil_nothing, ["--out", "RUN/config.json", "--force"], "RUN/config.json is a file: choose a folder"),
+        (
+            spoiling.spoil_nothing,
+            ["--out", "RUN/config.json"],
+            "RUN/config.json is a file: choose a folder with --out",
+        ),
+        (
+            spoiling.spoil_nothing,
+            ["--out", "RUN/config.json", "--force"],
+            "RUN/config.json is a file: choose a folder",
+        ),
         (
             spoiling.spoil_nothing,
             ["--out", "RUN/checkpoint"],

@@ -30,7 +30,9 @@ def whole(shares: Tensor, of: int) -> Tensor:
     return (shares * of - (shares * of).round()).abs() < 1e-4
 
 
-def test_a_place_far_from_the_best_is_tried_on_the_first_few_inputs_only(two_codes: Crowd, task: Task) -> None:
+def test_a_place_far_from_the_best_is_tried_on_the_first_few_inputs_only(
+    two_codes: Crowd, task: Task
+) -> None:
     inputs = Inputs.of(task)
     subject = subject_of(two_codes, inputs)
     asked: list[int] = []
@@ -49,9 +51,13 @@ def test_a_place_far_from_the_best_is_tried_on_the_first_few_inputs_only(two_cod
 
 
 @pytest.mark.parametrize("model", ["ndr", "transformer", "lstm", "gru"])
-def test_effects_of_places_near_the_best_are_those_of_all_inputs(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_effects_of_places_near_the_best_are_those_of_all_inputs(
+    model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     task = generate("R", symbols=4, functions=8, max_length=3, train=100, iid=9, ood=9).task
-    crowd = gather(lambda v, c: build(model, v, c, "quick"), task.vocabulary.size, task.n_symbols, seeds=[0, 1])
+    crowd = gather(
+        lambda v, c: build(model, v, c, "quick"), task.vocabulary.size, task.n_symbols, seeds=[0, 1]
+    )
     inputs = Inputs.of(task)
     subject = subject_of(crowd, inputs)
     found = find_places(subject, inputs)
@@ -89,7 +95,11 @@ class Veiled(nn.Module):
 
     def __init__(self, task: Task) -> None:
         super().__init__()
-        self.n, self.functions, self.table = task.n_symbols, task.n_functions, torch.tensor(task.table.tolist())
+        self.n, self.functions, self.table = (
+            task.n_symbols,
+            task.n_functions,
+            torch.tensor(task.table.tolist()),
+        )
 
     def forward(self, tokens: Tensor) -> Tensor:  # (B, L + 2): f_L … f_1 s end
         last = tokens.shape[1] - 2  # the symbol's column
@@ -105,7 +115,9 @@ class Veiled(nn.Module):
         return record("readout", F.one_hot(answer, self.n).float())
 
 
-def test_a_note_tells_how_many_seeds_have_all_columns_of_the_prefix_exchanged(task: Task, systematic: Crowd) -> None:
+def test_a_note_tells_how_many_seeds_have_all_columns_of_the_prefix_exchanged(
+    task: Task, systematic: Crowd
+) -> None:
     found = analyze(Veiled(task), task)
     assert found.place is not None
     assert found.changed[found.place[0, 1]] == "prefix"

@@ -25,10 +25,18 @@ def states_of(inputs: Inputs, turn_b: bool, noise: float = 0.0) -> Tensor:
 
 def test_cka_is_one_for_states_that_differ_by_a_rotation_and_follows_the_definition(task: Task) -> None:
     inputs = Inputs.of(task)
-    torch.testing.assert_close(cka(states_of(inputs, turn_b=True), inputs), torch.ones(2, dtype=torch.float64))
+    torch.testing.assert_close(
+        cka(states_of(inputs, turn_b=True), inputs), torch.ones(2, dtype=torch.float64)
+    )
     noisy = states_of(inputs, turn_b=True, noise=1.0)
     a, b = (
-        np.stack([noisy[0, f, inputs.start[f, v]].numpy() for f in inputs.members(g) for v in range(inputs.n_symbols)])
+        np.stack(
+            [
+                noisy[0, f, inputs.start[f, v]].numpy()
+                for f in inputs.members(g)
+                for v in range(inputs.n_symbols)
+            ]
+        )
         for g in ("a", "b")
     )
     a, b = a - a.mean(0), b - b.mean(0)
@@ -50,7 +58,9 @@ def test_stitching_brings_a_rotated_code_to_that_of_the_partner(task: Task, kind
     states = states_of(inputs, turn_b=True)
     mapped = stitch(states.flatten(1, 2), inputs, kind).view(states.shape)
     for group, partner in (("a", "b"), ("b", "a")):
-        target = states[:, inputs.members(partner)[0], inputs.start[inputs.members(partner)[0]]]  # (S, values, W)
+        target = states[
+            :, inputs.members(partner)[0], inputs.start[inputs.members(partner)[0]]
+        ]  # (S, values, W)
         for f in inputs.members(group):
             found = mapped[:, f, inputs.start[f]]
             assert (found - target).norm() < 0.05 * target.norm()

@@ -7,12 +7,19 @@ from torch import Tensor
 from ctlpp.analysis import products
 from ctlpp.analysis.products import Bytes, Floats, Watched, multiplies_bytes
 
-needs_bytes = pytest.mark.skipif(not multiplies_bytes(), reason="this CPU has no products of bytes of its own")
+needs_bytes = pytest.mark.skipif(
+    not multiplies_bytes(), reason="this CPU has no products of bytes of its own"
+)
 
 
 def ffn(seed: int, width: int = 8, hidden: int = 12) -> dict[str, Tensor]:
     draw = torch.Generator().manual_seed(seed)
-    shapes = {"up.weight": (width, hidden), "up.bias": (hidden,), "down.weight": (hidden, width), "down.bias": (width,)}
+    shapes = {
+        "up.weight": (width, hidden),
+        "up.bias": (hidden,),
+        "down.weight": (hidden, width),
+        "down.bias": (width,),
+    }
     return {f"ffn.{name}": torch.randn(shape, generator=draw) for name, shape in shapes.items()}
 
 
@@ -32,7 +39,9 @@ def test_floats_are_the_plain_maps(seed: int, dtype: torch.dtype) -> None:
     units = torch.nn.functional.gelu(x @ w["ffn.up.weight"] + w["ffn.up.bias"])
     expected = 2 * units @ w["ffn.down.weight"] + w["ffn.down.bias"]
     near = 1e-5 if dtype == torch.float32 else 0.02
-    torch.testing.assert_close(through(Floats(w, dtype), x), expected, atol=near * expected.abs().max().item(), rtol=0)
+    torch.testing.assert_close(
+        through(Floats(w, dtype), x), expected, atol=near * expected.abs().max().item(), rtol=0
+    )
 
 
 def test_inputs_are_watched_on_their_way() -> None:

@@ -13,7 +13,9 @@ from ctlpp.models.ndr import NDR
 from ctlpp.training.crowd import Crowd, gather
 
 VOCABULARY, CLASSES = 11, 3
-needs_bytes = pytest.mark.skipif(not multiplies_bytes(), reason="this CPU has no products of bytes of its own")
+needs_bytes = pytest.mark.skipif(
+    not multiplies_bytes(), reason="this CPU has no products of bytes of its own"
+)
 
 
 def crowd(depth: int = 4, seeds: int = 1) -> Crowd:
@@ -86,7 +88,10 @@ def test_a_sketch_is_near_and_the_same_where_no_column_rests(
     for level in (0, 1, depth - 3, depth - 2, depth - 1):
         state = quick.state(tokens, level)
         logits, sketch = quick.logits_from(state, level), quick.sketch(state, level)
-        error, exact = (sketch - logits).abs().max(), (not in_bytes and level >= depth - 3) or level == depth - 1
+        error, exact = (
+            (sketch - logits).abs().max(),
+            (not in_bytes and level >= depth - 3) or level == depth - 1,
+        )
         assert error < 1e-5 if exact else 0 < error < 0.3 * logits.std()
 
 

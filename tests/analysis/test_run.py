@@ -11,11 +11,11 @@ from tests.analysis.conftest import RECIPE, ctlpp
 from tests.analysis.spoiling import damage_newest, forget_task, unfinish
 from torch import nn
 
-from ctlpp.analysis.history import History
 from ctlpp.analysis.run import fresh_folder, study_run
 from ctlpp.benchmark.dataset import Dataset, generate
 from ctlpp.figures import whole_run
 from ctlpp.figures.whole_run import analyze_run
+from ctlpp.runs.history import History
 from ctlpp.training.run import train
 
 
@@ -62,7 +62,10 @@ def test_force_replaces_an_analysis(run: Path) -> None:
     [
         ("link", "link is a link, so it is not replaced: choose another folder with --out"),
         ("nowhere", "nowhere is a link, so it is not replaced: choose another folder with --out"),
-        (".", ". is the folder you are in or one above it, so it is not replaced: choose another folder with --out"),
+        (
+            ".",
+            ". is the folder you are in or one above it, so it is not replaced: choose another folder with --out",
+        ),
     ],
 )
 def test_what_cannot_be_replaced_is_refused_before_anything_is_computed(
@@ -106,7 +109,9 @@ def test_a_run_without_a_task_is_analysed_with_the_dataset_it_is_given(
     dataset.save(tmp_path / "data")
     assert study_run(run, seeds=[0], data=tmp_path / "data").analysis.seeds == (0,)
     generate("R", symbols=4, functions=6, max_length=3, train=60, iid=9, ood=9).save(tmp_path / "other")
-    with pytest.raises(ValueError, match=r"other has 11 tokens, the run in .* was trained with 10: they do not fit$"):
+    with pytest.raises(
+        ValueError, match=r"other has 11 tokens, the run in .* was trained with 10: they do not fit$"
+    ):
         study_run(run, data=tmp_path / "other")
 
 
@@ -119,14 +124,22 @@ def test_a_run_that_names_its_task_is_not_analysed_as_if_it_were_of_another(
     generate("R", seed=7, **sizes).save(tmp_path / "functions")
     generate("A", **sizes).save(tmp_path / "graphs")
     for other, line in (
-        ("functions", r"functions has other functions than the run in .* was trained with \(\w\); use its task$"),
-        ("graphs", "graphs has other graphs than the run in .* was trained with: leave out --data, the run names its"),
+        (
+            "functions",
+            r"functions has other functions than the run in .* was trained with \(\w\); use its task$",
+        ),
+        (
+            "graphs",
+            "graphs has other graphs than the run in .* was trained with: leave out --data, the run names its",
+        ),
     ):
         with pytest.raises(ValueError, match=line):
             study_run(run, data=tmp_path / other)
 
 
-def test_a_model_of_ones_own_that_records_nothing_is_shown_as_what_it_is(dataset: Dataset, tmp_path: Path) -> None:
+def test_a_model_of_ones_own_that_records_nothing_is_shown_as_what_it_is(
+    dataset: Dataset, tmp_path: Path
+) -> None:
     def bag(vocab_size: int, n_classes: int) -> nn.Module:
         return nn.Sequential(nn.Embedding(vocab_size, 8), nn.AdaptiveAvgPool2d((1, n_classes)), nn.Flatten(1))
 

@@ -45,7 +45,9 @@ def test_a_systematic_network_has_interchange_one_and_one_code_a_symbol(of_syste
     assert found["cka"] > 0.9
 
 
-def test_with_a_code_a_group_the_groups_do_not_understand_each_other(of_two_codes: Analysis, task: Task) -> None:
+def test_with_a_code_a_group_the_groups_do_not_understand_each_other(
+    of_two_codes: Analysis, task: Task
+) -> None:
     found = numbers(of_two_codes)
     assert found["pairs_train"] == found["interchange_within"] == 1
     # what it does not understand it answers with symbol 0, which is right for one symbol in n
@@ -56,7 +58,9 @@ def test_with_a_code_a_group_the_groups_do_not_understand_each_other(of_two_code
     assert found["cosine_within"] > 0.98
 
 
-def test_decodable_within_but_not_across_groups_and_a_map_between_them_repairs_it(of_two_codes: Analysis) -> None:
+def test_decodable_within_but_not_across_groups_and_a_map_between_them_repairs_it(
+    of_two_codes: Analysis,
+) -> None:
     found = numbers(of_two_codes)
     assert found["probe_within"] == 1
     assert found["probe_across"] < 0.5  # the codes have no direction in common
@@ -67,14 +71,19 @@ def test_the_column_that_carries_the_prefix_is_found(of_two_codes: Analysis) -> 
     assert of_two_codes.changed == ("second", "first", "symbol", "end", "prefix")
     assert of_two_codes.place is not None
     assert of_two_codes.effect is not None
-    assert of_two_codes.place.tolist() == [[0, 1], [0, 1]]  # after the first layer, the column of the first function
+    assert of_two_codes.place.tolist() == [
+        [0, 1],
+        [0, 1],
+    ]  # after the first layer, the column of the first function
     assert of_two_codes.effect[:, 0, 1].tolist() == [1, 1]
     assert of_two_codes.effect[:, 0, 4].tolist() == [1, 1]  # so do all columns of the prefix
     assert of_two_codes.effect[:, 1].max() < 1  # after the second layer it is too late
 
 
 def test_a_network_that_reads_its_input_in_every_layer_is_given_it_again(systematic: Crowd) -> None:
-    task = generate("R", functions=8, max_length=3, train=100, iid=9, ood=9).task  # eight symbols, as many as are tried
+    task = generate(
+        "R", functions=8, max_length=3, train=100, iid=9, ood=9
+    ).task  # eight symbols, as many as are tried
     module = type(systematic.module)(task, [0] * 8, [[0]] * 8)
     found = analyze(module, task)
     assert found.effect is not None
@@ -96,14 +105,18 @@ def test_the_extracted_tables_are_those_the_network_was_made_of(of_two_codes: An
     for row in table(of_two_codes.answers, of_two_codes.codes, inputs):
         assert row["share"] == 1
         users = [
-            f for f in range(8) if of_two_codes.codes[row["seed"], f, inputs.start[f, row["value"]]] == row["code"]
+            f
+            for f in range(8)
+            if of_two_codes.codes[row["seed"], f, inputs.start[f, row["value"]]] == row["code"]
         ]
         same_group = inputs.group_of[users[0]] == inputs.group_of[row["second"]]
         expected = inputs.value[row["second"], row["value"]] if same_group else 0
         assert row["answer"] == expected
 
 
-def test_every_pair_and_single_is_answered_as_the_network_answers_it(of_two_codes: Analysis, two_codes: Crowd) -> None:
+def test_every_pair_and_single_is_answered_as_the_network_answers_it(
+    of_two_codes: Analysis, two_codes: Crowd
+) -> None:
     member, inputs = two_codes.member(1), of_two_codes.inputs
     with torch.no_grad():
         pairs, singles = (member(tokens).argmax(-1) for tokens in (inputs.pairs(), inputs.singles()))
@@ -123,7 +136,10 @@ def test_every_model_of_the_zoo_can_be_analysed_whichever_way_it_reads(name: str
 
 @pytest.mark.parametrize("name", ["ndr", "lstm", "gru"])
 def test_a_seed_has_the_same_numbers_alone_and_in_a_crowd(name: str, task: Task) -> None:
-    seeds = [gather(lambda v, c: build(name, v, c, "quick"), task.vocabulary.size, 4, seeds=s) for s in ([4, 7], [7])]
+    seeds = [
+        gather(lambda v, c: build(name, v, c, "quick"), task.vocabulary.size, 4, seeds=s)
+        for s in ([4, 7], [7])
+    ]
     many, alone = (analyze(crowd, task) for crowd in seeds)
     assert (many.answers[1] == alone.answers[0]).all()
     for measure, values in many.measures.items():
@@ -136,7 +152,10 @@ def test_a_gpu_finds_what_a_cpu_finds(name: str, task: Task) -> None:
     without_workspace()  # as after training: what cuBLAS cannot do without one must not be asked of it
     here, there = (
         analyze(
-            gather(lambda v, c: build(name, v, c, "quick"), task.vocabulary.size, task.n_symbols, [0, 1], device), task
+            gather(
+                lambda v, c: build(name, v, c, "quick"), task.vocabulary.size, task.n_symbols, [0, 1], device
+            ),
+            task,
         )
         for device in ("cpu", "cuda")
     )

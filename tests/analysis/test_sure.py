@@ -63,7 +63,9 @@ def test_all_rows_are_computed_in_full_where_leads_are_small() -> None:
 def test_a_lead_must_be_larger_than_a_multiple_of_the_largest_error() -> None:
     leads = torch.tensor([0.5, SAFE * 1.0, SAFE * 1.0 + 0.1]).repeat_interleave(FIRST)
     draft, model = torch.stack([leads, torch.zeros(len(leads))], dim=1), Model()
-    wrong = torch.where(draft < 1, draft + torch.tensor([0.0, 1.0]), draft)  # by one, where the lead is smallest
+    wrong = torch.where(
+        draft < 1, draft + torch.tensor([0.0, 1.0]), draft
+    )  # by one, where the lead is smallest
     Sure().logits(draft, model.of(wrong))
     assert model.asked == 2 * FIRST
 

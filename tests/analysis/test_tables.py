@@ -26,7 +26,9 @@ def rows(written: tuple[Path, Study], name: str) -> list[dict[str, Any]]:
 def test_the_folder_holds_numbers_and_figures(written: tuple[Path, Study]) -> None:
     folder, study = written
     tables = {"measures", "pairs", "accuracy", "similarity", "places", "interchange", "codes", "learned"}
-    assert {path.name for path in folder.iterdir()} == {"analysis.json", "figures"} | {f"{t}.parquet" for t in tables}
+    assert {path.name for path in folder.iterdir()} == {"analysis.json", "figures"} | {
+        f"{t}.parquet" for t in tables
+    }
     content = json.loads((folder / "analysis.json").read_text())
     assert content["seeds"] == [0, 2, 3, 7]
     assert content["model"] == "ndr"
@@ -37,7 +39,9 @@ def test_the_folder_holds_numbers_and_figures(written: tuple[Path, Study]) -> No
         assert set(content["correlations"][name]) >= {"pearson", "low", "high", "spearman"}
 
 
-def test_pairs_hold_every_answer_and_accuracy_is_their_mean(written: tuple[Path, Study], dataset: Dataset) -> None:
+def test_pairs_hold_every_answer_and_accuracy_is_their_mean(
+    written: tuple[Path, Study], dataset: Dataset
+) -> None:
     pairs, task = rows(written, "pairs"), dataset.task
     assert len(pairs) == 4 * 6 * 6 * 3
     for row in pairs[::7]:
@@ -73,7 +77,9 @@ def test_interchange_codes_and_places_are_complete(written: tuple[Path, Study]) 
     exchanged = rows(written, "interchange")
     assert {row["map"] for row in exchanged} == {"none", "orthogonal", "affine"}
     crossed = [row for row in exchanged if row["map"] == "none" and row["donor"] != row["consumer"]]
-    assert sum(row["examples"] for row in crossed) == 4 * 2 * 3 * 3 * 3  # seeds, directions, donors, consumers, symbols
+    assert (
+        sum(row["examples"] for row in crossed) == 4 * 2 * 3 * 3 * 3
+    )  # seeds, directions, donors, consumers, symbols
     assert len(rows(written, "codes")) == 4 * 6 * 3
     chosen = [row for row in rows(written, "places") if row["chosen"]]
     assert [row["seed"] for row in chosen] == [0, 2, 3, 7]
@@ -95,12 +101,16 @@ def test_interchange_is_told_for_every_pair_and_adds_up_to_the_table_by_groups(
             assert (cell["accuracy"], cell["examples"]) == (pytest.approx(np.mean(same)), len(same))
 
 
-def test_more_bases_give_means_in_the_same_files(trained: Path, written: tuple[Path, Study], tmp_path: Path) -> None:
+def test_more_bases_give_means_in_the_same_files(
+    trained: Path, written: tuple[Path, Study], tmp_path: Path
+) -> None:
     study = analyze_run(trained, tmp_path / "all", bases=None, figures=False, device="cpu")
     again = tmp_path / "all", study
     assert json.loads((tmp_path / "all" / "analysis.json").read_text())["bases"] == 6 * 2
     assert json.loads((written[0] / "analysis.json").read_text())["bases"] == 1
-    few, all_ = ([row for row in rows(one, "interchange") if row["map"] == "none"] for one in (written, again))
+    few, all_ = (
+        [row for row in rows(one, "interchange") if row["map"] == "none"] for one in (written, again)
+    )
     assert [row["examples"] * 12 for row in few] == [row["examples"] for row in all_]
     assert {row["interchange"] for row in rows(written, "pairs")} == {0, 1}
     assert len({row["interchange"] for row in rows(again, "pairs")}) > 2
@@ -110,7 +120,11 @@ def test_more_bases_give_means_in_the_same_files(trained: Path, written: tuple[P
     )
 
 
-def test_the_same_run_gives_the_same_bytes(trained: Path, written: tuple[Path, Study], tmp_path: Path) -> None:
+def test_the_same_run_gives_the_same_bytes(
+    trained: Path, written: tuple[Path, Study], tmp_path: Path
+) -> None:
     analyze_run(trained, tmp_path / "again", formats=["svg"], device="cpu")
     for path in sorted(written[0].rglob("*.*")):
-        assert (tmp_path / "again" / path.relative_to(written[0])).read_bytes() == path.read_bytes(), path.name
+        assert (tmp_path / "again" / path.relative_to(written[0])).read_bytes() == path.read_bytes(), (
+            path.name
+        )

@@ -51,7 +51,9 @@ def test_diverged_seeds_are_counted_and_left_out_of_the_means(
 
 def test_a_single_seed_has_no_standard_deviation(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
     study = study_run(trained, seeds=[3])
-    assert f"accuracy, known pairs │ {study.analysis.measures['pairs_train'][0]:.3f} │" in shown(study, capsys)
+    assert f"accuracy, known pairs │ {study.analysis.measures['pairs_train'][0]:.3f} │" in shown(
+        study, capsys
+    )
 
 
 def test_an_unfinished_run_is_said_to_be_unfinished(
@@ -59,7 +61,9 @@ def test_an_unfinished_run_is_said_to_be_unfinished(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "120")
     (run / "result.json").unlink()
-    assert "ndr on R, 1 seed, unfinished: step 30 of 30 ┏" in shown(study_run(run, seeds=[0], unfinished=True), capsys)
+    assert "ndr on R, 1 seed, unfinished: step 30 of 30 ┏" in shown(
+        study_run(run, seeds=[0], unfinished=True), capsys
+    )
 
 
 def test_without_an_ood_evaluation_the_accuracy_on_new_pairs_is_named_and_not_correlated_with_itself(
@@ -82,7 +86,9 @@ def test_without_an_ood_evaluation_the_accuracy_on_new_pairs_is_named_and_not_co
     assert "correlation with accuracy, new pairs" in text
     assert "OOD" not in text
     content = json.loads((tmp_path / "run" / "analysis" / "analysis.json").read_text())
-    assert content["notes"] == ["the run has no OOD accuracy: correlations are with the accuracy on new pairs"]
+    assert content["notes"] == [
+        "the run has no OOD accuracy: correlations are with the accuracy on new pairs"
+    ]
     assert "pairs_ood" in content["measures"]
     assert "pairs_ood" not in content["correlations"]
     assert "pairs_train" in content["correlations"]

@@ -26,21 +26,35 @@ def test_the_table_has_both_sides_of_every_comparison(
     monkeypatch.setattr(data, "LARGE", "print(10_000_000, 1.5, 2.5, 300.0)")
     print_table(*data.compare())
     out = capsys.readouterr().out
-    for words in ("Data in memory", "The whole command", "10 million", "ctlpp --help", "and written as Parquet"):
+    for words in (
+        "Data in memory",
+        "The whole command",
+        "10 million",
+        "ctlpp --help",
+        "and written as Parquet",
+    ):
         assert words in out
     assert out.count("×") == 4  # A and R, in memory and as a whole command
 
 
 def _even(variant: str) -> dict[str, int]:
-    return {"functions": 16, "max_length": 4, "shared_functions": 4, "shared_symbols": 2} if variant == "S" else {}
+    return (
+        {"functions": 16, "max_length": 4, "shared_functions": 4, "shared_symbols": 2}
+        if variant == "S"
+        else {}
+    )
 
 
 def test_the_reference_makes_the_same_kind_of_splits() -> None:
     rows = reference("rejection_sampler").generate("A", **SMALL)
     ours = generate("A", **SMALL)
-    assert {name: len(split) for name, split in rows.items()} == {name: ours.size(name) for name in ours.splits}
+    assert {name: len(split) for name, split in rows.items()} == {
+        name: ours.size(name) for name in ours.splits
+    }
 
 
 def test_a_reference_that_is_not_there_is_named() -> None:
-    with pytest.raises(ValueError, match=r"benchmarks/nope.py, the reference to compare with, is not installed"):
+    with pytest.raises(
+        ValueError, match=r"benchmarks/nope.py, the reference to compare with, is not installed"
+    ):
         reference("nope")

@@ -36,7 +36,9 @@ def test_the_memory_of_a_process_is_measured(monkeypatch: pytest.MonkeyPatch) ->
 def test_the_plain_loop_trains(model: str) -> None:
     data = generate("R", symbols=4, functions=8, max_length=2, train=90, iid=5, ood=10)
     recipe = recipe_for(model, "quick", batch=30, weight_decay=0.0)
-    plain = reference("plain_training").PlainTraining(model, 13, 4, [0, 1], recipe, MODELS[model].sizes["quick"])
+    plain = reference("plain_training").PlainTraining(
+        model, 13, 4, [0, 1], recipe, MODELS[model].sizes["quick"]
+    )
     tokens, targets = data.tensors("train")[1]
 
     def loss() -> float:

@@ -86,7 +86,9 @@ vocabularies = st.builds(
 
 
 @given(vocabularies, st.sampled_from(ORDERS), st.integers(1, 5), st.integers(0, 20), st.integers(0, 99))
-def test_what_is_written_is_read_back(vocabulary: Vocabulary, order: Order, length: int, n: int, seed: int) -> None:
+def test_what_is_written_is_read_back(
+    vocabulary: Vocabulary, order: Order, length: int, n: int, seed: int
+) -> None:
     random = np.random.default_rng(seed)
     starts = random.integers(len(vocabulary.symbols), size=n)
     functions = random.integers(len(vocabulary.functions), size=(n, length))
@@ -103,7 +105,9 @@ def test_an_unknown_word_is_named() -> None:
 
 
 def test_an_unknown_split_is_named() -> None:
-    with pytest.raises(ValueError, match="unknown split 'test': choose from train, iid, ood, singles, pairs, any"):
+    with pytest.raises(
+        ValueError, match="unknown split 'test': choose from train, iid, ood, singles, pairs, any"
+    ):
         dataset_of()["test"]
 
 

@@ -22,7 +22,9 @@ def written(examples: Examples) -> list[tuple[int, tuple[int, ...]]]:
 
 
 def both_splits(dataset: Dataset) -> dict[int, Examples]:
-    parts = {n: [dataset[name][n] for name in ("train", "iid") if n in dataset[name]] for n in dataset["train"]}
+    parts = {
+        n: [dataset[name][n] for name in ("train", "iid") if n in dataset[name]] for n in dataset["train"]
+    }
     return {n: join(examples) for n, examples in parts.items()}
 
 
@@ -49,10 +51,13 @@ def test_train_and_iid_together_keep_to_the_limit_at_every_length_that_is_not_co
 @each_protocol
 def test_sizes_and_test_splits_are_as_without_the_limit(variant: str, protocol: str) -> None:
     one, other = (
-        generate(variant, protocol=protocol, train=20_000, distinct_sequences=limit) for limit in (None, "n/3")
+        generate(variant, protocol=protocol, train=20_000, distinct_sequences=limit)
+        for limit in (None, "n/3")
     )
     lengths = [n for n in one["train"] if n > 2]
-    assert {n: len(part) for n, part in one["iid"].items()} == {n: len(part) for n, part in other["iid"].items()}
+    assert {n: len(part) for n, part in one["iid"].items()} == {
+        n: len(part) for n, part in other["iid"].items()
+    }
     assert {n: len(one["train"][n]) for n in lengths} == {n: len(other["train"][n]) for n in lengths}
     for name in ("ood", "singles", "pairs"):
         assert digest(rows(one.task, one[name])) == digest(rows(other.task, other[name]))
@@ -85,7 +90,9 @@ def test_the_data_of_the_authors_code_has_about_seven_symbols_a_sequence() -> No
 
 
 def test_sequences_of_any_length_can_be_few() -> None:
-    dataset = generate("CTL", functions=60, max_length=12, train=20_000, iid=100, ood=100, distinct_sequences="n/5")
+    dataset = generate(
+        "CTL", functions=60, max_length=12, train=20_000, iid=100, ood=100, distinct_sequences="n/5"
+    )
     both = both_splits(dataset)
     assert {n: count for n, count in counted(dataset).items() if n > 2} == {
         n: -(-len(both[n]) // 5) for n in range(3, 13)
@@ -125,7 +132,10 @@ def test_too_few_sequences_for_so_many_examples_is_a_mistake_that_says_how_many_
         "use 11091 or more, or fewer examples"
     )
     assert counted(generate("A", protocol="released", distinct_sequences=11_091))[6] == 11_091
-    assert too_few("n/9") == "distinct_sequences n/9: 88728 examples of 6 functions need 11091 sequences; use n/8"
+    assert (
+        too_few("n/9")
+        == "distinct_sequences n/9: 88728 examples of 6 functions need 11091 sequences; use n/8"
+    )
 
 
 def test_in_s_a_sequence_has_fewer_symbols_so_it_takes_more_of_them() -> None:
@@ -137,7 +147,9 @@ def test_in_s_a_sequence_has_fewer_symbols_so_it_takes_more_of_them() -> None:
     assert counted(generate("S", protocol="released", distinct_sequences="n/5"))[6] == -(-217_771 // 5)
 
 
-@pytest.mark.parametrize("value", [0, -1, "0", "n/0", "n", "7/n", "n/7 ", " 5", "n/-1", "", 5.0, True, "٣", 10**10])
+@pytest.mark.parametrize(
+    "value", [0, -1, "0", "n/0", "n", "7/n", "n/7 ", " 5", "n/-1", "", 5.0, True, "٣", 10**10]
+)
 def test_what_is_no_limit_is_refused(value: Any) -> None:
     line = f"distinct_sequences {value!r}: use a whole number from 1, or n/7 for one to every 7 examples"
     with pytest.raises(ValueError, match=f"^{re.escape(line)}$"):

@@ -90,7 +90,9 @@ def step_by_step(language: Language, length: int) -> list[Fraction]:
         for members in paths.values():
             for f in members:
                 here = chance / len(paths) / len(members)
-                walk(start, (*functions, f), names[language.group_of[f]], int(language.table[f, symbol]), here)
+                walk(
+                    start, (*functions, f), names[language.group_of[f]], int(language.table[f, symbol]), here
+                )
 
     starts = [s for s in range(language.n_symbols) if can_end(IN, s, length)]
     for start in starts:
@@ -126,17 +128,23 @@ def test_after_an_example_is_drawn_the_others_keep_their_proportions(name: str) 
     language, n = LANGUAGES[name], 2000
     length = lengths(language)[0]
     p = step_by_step(language, length)
-    drawn = [language.rank(draw(language, length, 2, "sequential", Stream(i, name))).tolist() for i in range(n)]
+    drawn = [
+        language.rank(draw(language, length, 2, "sequential", Stream(i, name))).tolist() for i in range(n)
+    ]
     if len(p) == 2:  # both examples: then all are drawn, in any order
         assert all(sorted(pair) == [0, 1] for pair in drawn)
         return
-    expected = {(i, j): float(n * p[i] * p[j] / (1 - p[i])) for i in range(len(p)) for j in range(len(p)) if i != j}
+    expected = {
+        (i, j): float(n * p[i] * p[j] / (1 - p[i])) for i in range(len(p)) for j in range(len(p)) if i != j
+    }
     seen = Counter(map(tuple, drawn))
     assert seen.keys() <= expected.keys()
     assert chisquare([seen[pair] for pair in expected], list(expected.values())).pvalue > UNLIKELY
 
 
-def test_in_s_a_walk_picks_a_path_a_first_function_and_then_any_second_function_of_the_path_or_shared_one() -> None:
+def test_in_s_a_walk_picks_a_path_a_first_function_and_then_any_second_function_of_the_path_or_shared_one() -> (
+    None
+):
     language, groups = STAGED.language("train"), STAGED.group_indices
     rules = {(r.source, r.function): r.symbols for r in STAGED.train_graph.restrictions}
     names = list(STAGED.functions)
@@ -202,7 +210,9 @@ def test_a_draw_has_the_size_asked_for_no_duplicates_and_nothing_taken(
 ) -> None:
     language = LANGUAGES[name]
     count = language.count(length)
-    taken = Stream(data.draw(st.integers(0, 9)), "taken").distinct_below(count, data.draw(st.integers(0, count)))
+    taken = Stream(data.draw(st.integers(0, 9)), "taken").distinct_below(
+        count, data.draw(st.integers(0, count))
+    )
     n = data.draw(st.integers(0, count - len(taken)))
     examples = draw(language, length, n, weighting, Stream(1), taken)
     assert examples.length == length

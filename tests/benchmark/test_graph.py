@@ -15,7 +15,9 @@ def rule(source: str, function: str, *symbols: int) -> Restriction:
     return Restriction(source=source, function=function, symbols=symbols)
 
 
-def checked(after: dict[str, str], lengths: Sequence[int] = (1, 2), rules: Sequence[Restriction] = ()) -> None:
+def checked(
+    after: dict[str, str], lengths: Sequence[int] = (1, 2), rules: Sequence[Restriction] = ()
+) -> None:
     check_graph(Graph.of(after, lengths=lengths, restrictions=rules), "train", GROUPS, n_symbols=3)
 
 
@@ -27,10 +29,16 @@ def test_a_sound_graph_is_accepted() -> None:
     ("after", "text"),
     [
         ({IN: "a c", "a": "OUT"}, "train graph: edge IN -> c: unknown group 'c'; choose from OUT, a, b"),
-        ({IN: "a", "a": "OUT", "c": "a"}, "train graph: edge c -> a: unknown group 'c'; choose from IN, a, b"),
+        (
+            {IN: "a", "a": "OUT", "c": "a"},
+            "train graph: edge c -> a: unknown group 'c'; choose from IN, a, b",
+        ),
         ({IN: "a", "a": "OUT IN"}, "train graph: edge a -> IN: unknown group 'IN'; choose from OUT, a, b"),
         ({IN: "a", OUT: "a"}, "train graph: edge OUT -> a: unknown group 'OUT'; choose from IN, a, b"),
-        ({IN: "a OUT", "a": "OUT"}, "edge IN -> OUT: an example needs at least one function; go through a group"),
+        (
+            {IN: "a OUT", "a": "OUT"},
+            "edge IN -> OUT: an example needs at least one function; go through a group",
+        ),
         ({IN: "a", "a": "a OUT OUT"}, "train graph: edge a -> OUT is given twice; once is enough"),
         ({IN: "a", "a": "a"}, "train graph: there is no way from IN to OUT; add edges that lead there"),
         ({"a": "OUT"}, "train graph: there is no way from IN to OUT; add edges that lead there"),
@@ -39,7 +47,10 @@ def test_a_sound_graph_is_accepted() -> None:
             {IN: "a", "a": "OUT", "b": "a"},
             "train graph: group b cannot be reached from IN; add an edge to it or drop its edges",
         ),
-        ({IN: "a b", "a": "b OUT", "b": "b"}, "train graph: group b is a dead end; add an edge from it toward OUT"),
+        (
+            {IN: "a b", "a": "b OUT", "b": "b"},
+            "train graph: group b is a dead end; add an edge from it toward OUT",
+        ),
     ],
 )
 def test_a_mistake_in_the_edges_is_named(after: dict[str, str], text: str) -> None:
@@ -61,9 +72,18 @@ def test_lengths_that_could_never_be_counted_are_refused() -> None:
 @pytest.mark.parametrize(
     ("bad", "text"),
     [
-        (rule("a", "q", 0), "restriction of 'q' after 'a': there is no function 'q'; choose from those of the groups"),
-        (rule("a", "f", 0), "restriction of 'f' after 'a': there is no edge a -> a; restrict an edge that exists"),
-        (rule("c", "f", 0), "restriction of 'f' after 'c': there is no edge c -> a; restrict an edge that exists"),
+        (
+            rule("a", "q", 0),
+            "restriction of 'q' after 'a': there is no function 'q'; choose from those of the groups",
+        ),
+        (
+            rule("a", "f", 0),
+            "restriction of 'f' after 'a': there is no edge a -> a; restrict an edge that exists",
+        ),
+        (
+            rule("c", "f", 0),
+            "restriction of 'f' after 'c': there is no edge c -> a; restrict an edge that exists",
+        ),
         (rule("a", "h", 1, 3), "restriction of 'h' after 'a': no symbol has the index 3; use 0 to 2"),
         (rule("a", "h", -1), "restriction of 'h' after 'a': no symbol has the index -1; use 0 to 2"),
     ],
@@ -83,7 +103,9 @@ edges = st.sets(st.sampled_from([*product((IN, "a", "b"), "ab"), *product("ab", 
 
 
 @given(edges, edges)
-def test_what_two_graphs_share_is_what_both_allow(one: set[tuple[str, str]], other: set[tuple[str, str]]) -> None:
+def test_what_two_graphs_share_is_what_both_allow(
+    one: set[tuple[str, str]], other: set[tuple[str, str]]
+) -> None:
     def walks(chosen: set[tuple[str, str]]) -> set[tuple[str, ...]]:
         words = [word for length in (1, 2, 3) for word in product("ab", repeat=length)]
         return {w for w in words if all(step in chosen for step in zip((IN, *w), (*w, OUT), strict=True))}

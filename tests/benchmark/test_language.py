@@ -57,7 +57,9 @@ def count_by_recursion(language: Language, length: int) -> int:
         if left == 0:
             return int((group, OUT) in language.graph.edges)
         followers = [f for f in range(language.n_functions) if may_follow(language, group, f, symbol)]
-        return sum(ways(names[language.group_of[f]], int(language.table[f, symbol]), left - 1) for f in followers)
+        return sum(
+            ways(names[language.group_of[f]], int(language.table[f, symbol]), left - 1) for f in followers
+        )
 
     return sum(ways(IN, symbol, length) for symbol in range(language.n_symbols))
 
@@ -88,12 +90,16 @@ def languages(draw: st.DrawFn) -> Language:
     )
     rules = draw(st.lists(rule, max_size=4))
     lengths = draw(st.sets(st.integers(1, 4), min_size=1))
-    return language_of(Graph(edges=tuple(edges), lengths=tuple(lengths), restrictions=tuple(rules)), table, groups)
+    return language_of(
+        Graph(edges=tuple(edges), lengths=tuple(lengths), restrictions=tuple(rules)), table, groups
+    )
 
 
 @thorough
 @given(languages(), st.integers(1, 4))
-def test_the_numbers_from_0_are_the_allowed_examples_in_dictionary_order(language: Language, length: int) -> None:
+def test_the_numbers_from_0_are_the_allowed_examples_in_dictionary_order(
+    language: Language, length: int
+) -> None:
     expected = [walk for walk in everything(language, length) if is_example(language, *walk)]
     assert (
         language.count(length)
@@ -160,7 +166,9 @@ def alternating(n_functions: int, length: int) -> tuple[Language, int]:
 
 def staged(n_functions: int, length: int) -> tuple[Language, int]:
     plan = plan_variant("S", n_symbols=8, n_functions=n_functions, max_length=length, seed=3)
-    names = {name: i for i, name in enumerate(sorted(name for members in plan.groups.values() for name in members))}
+    names = {
+        name: i for i, name in enumerate(sorted(name for members in plan.groups.values() for name in members))
+    }
     rules = [
         Restriction(source=r.source, function=f"f{names[r.function]}", symbols=r.symbols)
         for r in plan.train.restrictions

@@ -95,8 +95,16 @@ MISTAKES = [  # a line of FINE, what somebody wrote instead, what is said
     ("b = 2", "b = 0", "[groups]: b = 0 must be a whole number from 1 to 10000"),
     ("b = 2", "b = true", "[groups]: b = True must be a whole number from 1 to 10000"),
     ("b = 2", 'b = "x y"', "[groups]: b = 'x y' must be a whole number from 1 to 10000"),
-    ("b = 2", "b = 2\nIN = 2", "[groups]: 'IN' cannot name a group; use letters and digits, but not IN or OUT"),
-    ("b = 2", 'b = 2\n"c d" = 2', "[groups]: 'c d' cannot name a group; use letters and digits, but not IN or OUT"),
+    (
+        "b = 2",
+        "b = 2\nIN = 2",
+        "[groups]: 'IN' cannot name a group; use letters and digits, but not IN or OUT",
+    ),
+    (
+        "b = 2",
+        'b = 2\n"c d" = 2',
+        "[groups]: 'c d' cannot name a group; use letters and digits, but not IN or OUT",
+    ),
     ("b = 2", "b = 2\nc = 1", "group c has no edge in either graph; add one or drop the group"),
     ("b = 2", "b = 22", "25 functions: only 24 different bijections of 4 symbols exist"),
     ("a -> b OUT", "a -> b c OUT", "train graph: edge a -> c: unknown group 'c'; choose from OUT, a, b"),
@@ -110,19 +118,39 @@ MISTAKES = [  # a line of FINE, what somebody wrote instead, what is said
         '"IN -> b", "a -> b OUT", "b -> b OUT"',
         "group a cannot be reached from IN",
     ),
-    ('["IN -> a b", "a -> a OUT", "b -> b OUT"]', '["IN -> a", "a -> OUT", "b -> a"]', "OOD graph: group b cannot be"),
+    (
+        '["IN -> a b", "a -> a OUT", "b -> b OUT"]',
+        '["IN -> a", "a -> OUT", "b -> a"]',
+        "OOD graph: group b cannot be",
+    ),
     ('["IN -> a b", "a -> a OUT", "b -> b OUT"]', '"IN -> a"', "[ood]: edges and restrictions must be lists"),
     ('["IN -> a b", "a -> a OUT", "b -> b OUT"]', "[1]", '[ood] edges: 1 must look like "a -> b c OUT"'),
     ("a -> a OUT", "a -> b a OUT", "the train and OOD graphs share"),
     ("[ood]", "[test]", "the file: unknown key 'test'; choose from name, groups, train, ood"),
     ("[ood]", "[train2]", "the file: unknown key 'train2'; choose from name, groups, train, ood"),
-    ("[groups]\na = 3\nb = 2", "groups = 3", "[groups]: give each group a number of functions, such as a = 16"),
+    (
+        "[groups]\na = 3\nb = 2",
+        "groups = 3",
+        "[groups]: give each group a number of functions, such as a = 16",
+    ),
     ("[groups]\na = 3\nb = 2", "[groups]", "[groups]: give each group a number of functions, such as a = 16"),
     ("[groups]\na = 3\nb = 2", "", "the file: groups is missing"),
     ("[ood]\nedges", "[ood]\nlengths = []\nedges", "[ood] lengths: must be a list of whole numbers from 1"),
-    ("[ood]\nedges", "[ood]\nlengths = [2.5]\nedges", "[ood] lengths: must be a list of whole numbers from 1"),
-    ("[ood]\nedges", "[ood]\nlengths = [1000000000]\nedges", "OOD graph: lengths must be 1 to 128, not [1000000000]"),
-    ("[ood]\nedges", "[ood]\nfill = 2\nedges", "[ood]: unknown key 'fill'; choose from edges, lengths, restrictions"),
+    (
+        "[ood]\nedges",
+        "[ood]\nlengths = [2.5]\nedges",
+        "[ood] lengths: must be a list of whole numbers from 1",
+    ),
+    (
+        "[ood]\nedges",
+        "[ood]\nlengths = [1000000000]\nedges",
+        "OOD graph: lengths must be 1 to 128, not [1000000000]",
+    ),
+    (
+        "[ood]\nedges",
+        "[ood]\nfill = 2\nedges",
+        "[ood]: unknown key 'fill'; choose from edges, lengths, restrictions",
+    ),
     ("[ood]\nedges", "[ood]\n#", "[ood]: edges is missing"),
     ("mine", "S", "name: S is a variant of the paper; give your graph a name of its own"),
     ("mine", " ", "name: must be a printable text, not ' '"),
@@ -133,7 +161,9 @@ MISTAKES = [  # a line of FINE, what somebody wrote instead, what is said
 
 
 @pytest.mark.parametrize(("line", "instead", "text"), MISTAKES, ids=[f"{m[1]!r:.40}" for m in MISTAKES])
-def test_a_mistake_in_the_file_is_named_in_one_line(line: str, instead: str, text: str, tmp_path: Path) -> None:
+def test_a_mistake_in_the_file_is_named_in_one_line(
+    line: str, instead: str, text: str, tmp_path: Path
+) -> None:
     assert line in FINE
     with pytest.raises(ValueError, match=re.escape(text)) as caught:
         generate_from(FINE.replace(line, instead, 1), tmp_path)
@@ -141,11 +171,20 @@ def test_a_mistake_in_the_file_is_named_in_one_line(line: str, instead: str, tex
 
 
 RESTRICTION_MISTAKES = [
-    ('{ from = "a", function = "z", symbols = [0] }', "there is no function 'z'; choose from those of the groups"),
-    ('{ from = "a", function = "a", symbols = [0] }', "there is no edge a -> a; restrict an edge that exists"),
+    (
+        '{ from = "a", function = "z", symbols = [0] }',
+        "there is no function 'z'; choose from those of the groups",
+    ),
+    (
+        '{ from = "a", function = "a", symbols = [0] }',
+        "there is no edge a -> a; restrict an edge that exists",
+    ),
     ('{ from = "a", function = "d", symbols = [4] }', "no symbol has the index 4; use 0 to 3"),
     ('{ from = "a", function = "d", symbols = 1 }', "symbols must be a list of symbol indices, not 1"),
-    ('{ from = "a", function = "d", symbols = ["1"] }', "symbols must be a list of symbol indices, not ['1']"),
+    (
+        '{ from = "a", function = "d", symbols = ["1"] }',
+        "symbols must be a list of symbol indices, not ['1']",
+    ),
     ('{ from = "a", function = "d" }', "[train] restrictions: symbols is missing"),
     ('{ to = "a" }', "[train] restrictions: unknown key 'to'; choose from from, function, symbols"),
     ('"a"', "[train] restrictions: 'a' must be a table with from, function and symbols"),
@@ -163,7 +202,11 @@ def test_restrictions_hold_in_the_data(tmp_path: Path) -> None:
     dataset = generate_from(FINE.replace("[train]", f"[train]\nrestrictions = [{rule}]"), tmp_path)
     allowed = {text for text, _ in dataset.texts("train") + dataset.texts("iid")}
     functions = dataset.task.functions
-    received = [functions[text.split()[1]][int(text.split()[2])] for text in allowed if re.fullmatch("d [abc] .", text)]
+    received = [
+        functions[text.split()[1]][int(text.split()[2])]
+        for text in allowed
+        if re.fullmatch("d [abc] .", text)
+    ]
     assert received
     assert set(received) <= {0, 2}
 
@@ -197,14 +240,20 @@ def test_graphs_that_differ_only_by_restrictions_may_be_disjoint(tmp_path: Path)
 
 
 def test_a_graph_without_an_example_of_its_lengths_is_refused(tmp_path: Path) -> None:
-    text = FINE.replace("IN -> a b", "IN -> a", 1).replace("a -> b OUT", "a -> b").replace("b -> a OUT", "b -> a OUT")
+    text = (
+        FINE.replace("IN -> a b", "IN -> a", 1)
+        .replace("a -> b OUT", "a -> b")
+        .replace("b -> a OUT", "b -> a OUT")
+    )
     with pytest.raises(ValueError, match=r"train graph: it has no example of any of the lengths \[1, 3\]"):
         generate_from(text.replace("[train]", "[train]\nlengths = [1, 3]"), tmp_path)
 
 
 def test_the_number_of_functions_is_that_of_the_file(tmp_path: Path) -> None:
     assert generate_from(FINE, tmp_path, functions=5).task.n_functions == 5
-    with pytest.raises(ValueError, match="functions 6: the groups of mine have 5 together; leave the option out"):
+    with pytest.raises(
+        ValueError, match="functions 6: the groups of mine have 5 together; leave the option out"
+    ):
         generate_from(FINE, tmp_path, functions=6)
 
 
@@ -233,5 +282,7 @@ def test_a_plan_from_python_with_a_bad_name_is_refused(name: str) -> None:
 
 def test_a_function_cannot_have_the_name_of_a_symbol() -> None:
     graph, ood = (Graph.of({IN: "a", "a": "a OUT"}, lengths=[n]) for n in (1, 2))
-    with pytest.raises(ValueError, match="'3' cannot name a function; use letters and digits, beginning with a letter"):
+    with pytest.raises(
+        ValueError, match="'3' cannot name a function; use letters and digits, beginning with a letter"
+    ):
         generate(Plan(groups={"a": ("3", "g")}, train=graph, ood=ood), **SMALL)

@@ -42,13 +42,17 @@ def symbols_of(language: Language, length: int) -> dict[tuple[int, ...], set[int
     return found
 
 
-def draw_limited(language: Language, length: int, n: int, limit: Limit, weighting: Weighting, seed: int) -> Examples:
+def draw_limited(
+    language: Language, length: int, n: int, limit: Limit, weighting: Weighting, seed: int
+) -> Examples:
     """n examples under a limit that matters."""
     firsts = draw_sequences(language, {length: n}, limit, weighting, seed)
     return draw_examples(language, firsts[length], n, Stream(seed, "start symbols", length))
 
 
-@pytest.mark.parametrize(("limit", "n", "most"), [(5, 100, 5), ("n/7", 88_728, 12_676), ("n/7", 7, 1), ("n/1", 9, 9)])
+@pytest.mark.parametrize(
+    ("limit", "n", "most"), [(5, 100, 5), ("n/7", 88_728, 12_676), ("n/7", 7, 1), ("n/1", 9, 9)]
+)
 def test_a_limit_is_a_number_or_a_share_of_the_examples(limit: Limit, n: int, most: int) -> None:
     assert max_sequences(limit, n) == most
 
@@ -96,7 +100,12 @@ def test_the_examples_are_distinct_in_the_graph_and_of_exactly_so_many_sequences
 
 
 @settings(max_examples=100)
-@given(st.sampled_from(VARIANTS), st.sampled_from(["uniform", "sequential"]), st.integers(5, 300), st.integers(0, 50))
+@given(
+    st.sampled_from(VARIANTS),
+    st.sampled_from(["uniform", "sequential"]),
+    st.integers(5, 300),
+    st.integers(0, 50),
+)
 def test_the_share_that_is_recommended_is_the_smallest_that_will_do(
     variant: str, weighting: Weighting, n: int, seed: int
 ) -> None:
@@ -110,7 +119,9 @@ def test_the_share_that_is_recommended_is_the_smallest_that_will_do(
         draw_sequences(language, sizes, f"n/{share + 1}", weighting, seed)
 
 
-def assert_enough(language: Language, length: int, n: int, most: int, weighting: Weighting, seed: int) -> None:
+def assert_enough(
+    language: Language, length: int, n: int, most: int, weighting: Weighting, seed: int
+) -> None:
     if most >= min(n, len(symbols_of(language, length))):
         assert draw_sequences(language, {length: n}, most, weighting, seed) == {}
         return
@@ -146,7 +157,9 @@ def test_a_sequence_is_as_likely_as_its_examples_are(weighting: Weighting) -> No
         for start, (f, g) in every:
             firsts = [h for h in range(language.n_functions) if language.group_of[h] == language.group_of[f]]
             expected[f, g] += 1 / language.n_symbols / 2 / len(firsts) / seconds[start, f]
-    drawn = Counter(written(draw_sequences(language, {2: 4}, 3, weighting, seed)[2])[0][1] for seed in range(n))
+    drawn = Counter(
+        written(draw_sequences(language, {2: 4}, 3, weighting, seed)[2])[0][1] for seed in range(n)
+    )
     assert sum(expected.values()) == pytest.approx(1)
     assert chisquare([drawn[f] for f in expected], [n * p for p in expected.values()]).pvalue > UNLIKELY
 

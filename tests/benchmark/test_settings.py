@@ -34,7 +34,11 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("A", {"shared_functions": 8}, "shared_functions is an option of S alone; leave it out for A"),
     ("R", {"shared_symbols": 4}, "shared_symbols is an option of S alone; leave it out for R"),
     ("S", {"ood_max_length": 8}, "ood_max_length is an option of CTL alone; leave it out for S"),
-    ("CTL", {"ood_max_length": 6}, "ood_max_length 6 must be above max_length 6: CTL tests on longer compositions"),
+    (
+        "CTL",
+        {"ood_max_length": 6},
+        "ood_max_length 6 must be above max_length 6: CTL tests on longer compositions",
+    ),
     ("CTL", {"ood_max_length": 10**9}, "ood_max_length 1000000000: use 3 to 128"),
     ("S", {"max_length": 5}, "max_length 5 is odd: S has even lengths only; use 4 or 6"),
     ("S", {"shared_functions": 33}, "shared_functions 33 is more than the 32 functions; use at most 28"),
@@ -96,7 +100,9 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("variant", "options", "text"), BAD, ids=[text[:50] for _, _, text in BAD])
-def test_a_mistake_is_one_line_that_says_what_would_be_right(variant: str, options: dict[str, Any], text: str) -> None:
+def test_a_mistake_is_one_line_that_says_what_would_be_right(
+    variant: str, options: dict[str, Any], text: str
+) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
         generate(variant, **options)
 
@@ -115,8 +121,12 @@ def test_defaults_are_those_of_the_paper() -> None:
 
 def test_s_is_drawn_step_by_step_and_the_others_uniformly_unless_one_says_otherwise() -> None:
     assert {v: Settings(variant=v).weighting for v in ("CTL", "A", "R", "S", "x.toml")} == {
-        "CTL": "uniform", "A": "uniform", "R": "uniform", "S": "sequential", "x.toml": "uniform",
-    }  # fmt: skip
+        "CTL": "uniform",
+        "A": "uniform",
+        "R": "uniform",
+        "S": "sequential",
+        "x.toml": "uniform",
+    }
     assert Settings(variant="S", weighting="uniform").weighting == "uniform"
     assert Settings(variant="A", weighting="sequential").weighting == "sequential"
 

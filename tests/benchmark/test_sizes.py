@@ -28,7 +28,13 @@ def inputs(dataset: Dataset, split: str) -> set[str]:
 def test_any_sizes_are_either_met_exactly_or_refused(
     variant: str, protocol: str, fill: float, train: int, iid: int, ood: int, weighting: str
 ) -> None:
-    sizes: dict[str, Any] = {"symbols": 3, "functions": 5, "max_length": 4, "fill": fill, "weighting": weighting}
+    sizes: dict[str, Any] = {
+        "symbols": 3,
+        "functions": 5,
+        "max_length": 4,
+        "fill": fill,
+        "weighting": weighting,
+    }
     sizes |= {"shared_functions": 1, "shared_symbols": 3} if variant == "S" else {}
     try:
         dataset = generate(variant, protocol=protocol, train=train, iid=iid, ood=ood, **sizes)
@@ -71,6 +77,14 @@ def test_counts_beyond_64_bits_make_data_like_any_other() -> None:
 
 def test_nearly_all_examples_can_be_drawn_step_by_step() -> None:
     dataset = generate(
-        "S", functions=8, max_length=4, fill=0.999, train=440, iid=6, ood=10, shared_functions=4, shared_symbols=2
+        "S",
+        functions=8,
+        max_length=4,
+        fill=0.999,
+        train=440,
+        iid=6,
+        ood=10,
+        shared_functions=4,
+        shared_symbols=2,
     )
     assert dataset.size("train") == 440

@@ -62,7 +62,9 @@ def test_no_example_is_twice_in_a_split_and_every_one_is_in_the_graph(variant: s
 
 @each_variant
 @each_protocol
-def test_outputs_are_what_the_functions_make_of_the_start_one_after_the_other(variant: str, protocol: str) -> None:
+def test_outputs_are_what_the_functions_make_of_the_start_one_after_the_other(
+    variant: str, protocol: str
+) -> None:
     dataset = small(variant, protocol)
     for name in dataset.splits:
         for text, output in dataset.texts(name):
@@ -195,7 +197,9 @@ def test_diagnostic_splits_have_what_is_left_if_fewer_exist_than_in_ood() -> Non
     left = task.language("shared_path").all(2)
     texts = {task.describe(left, row) for row in range(len(left))}
     assert inputs(dataset, "shared_path") <= texts - inputs(dataset, "train") - inputs(dataset, "iid")
-    assert dataset.size("shared_path") == min(8, len(texts - inputs(dataset, "train") - inputs(dataset, "iid")))
+    assert dataset.size("shared_path") == min(
+        8, len(texts - inputs(dataset, "train") - inputs(dataset, "iid"))
+    )
 
 
 @pytest.mark.parametrize("variant", ["CTL", "A", "R"])

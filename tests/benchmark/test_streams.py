@@ -15,11 +15,20 @@ UNLIKELY = 1e-4  # fixed seeds: a test that passes once passes for ever
 
 
 def test_the_words_of_a_stream_are_pinned() -> None:
-    assert Stream(0, "test").words(3).tolist() == [9862641349049052503, 101756643989302325, 2964843191182563025]
+    assert Stream(0, "test").words(3).tolist() == [
+        9862641349049052503,
+        101756643989302325,
+        2964843191182563025,
+    ]
 
 
 def test_streams_of_different_seeds_or_purposes_have_nothing_in_common() -> None:
-    names: list[tuple[int, tuple[str | int, ...]]] = [(0, ("train", 2)), (1, ("train", 2)), (0, ("train", 3)), (0, ())]
+    names: list[tuple[int, tuple[str | int, ...]]] = [
+        (0, ("train", 2)),
+        (1, ("train", 2)),
+        (0, ("train", 3)),
+        (0, ()),
+    ]
     words = [word for seed, purpose in names for word in Stream(seed, *purpose).words(1000).tolist()]
     assert len(set(words)) == 4000
 
@@ -33,7 +42,10 @@ def test_integers_below_a_bound_are_equally_likely(bound: int) -> None:
     assert bound == 1 or chisquare(counts).pvalue > UNLIKELY
 
 
-@given(st.integers(1, 300).flatmap(lambda bits: st.integers(max(1, 2 ** (bits - 1)), 2**bits)), st.integers(0, 50))
+@given(
+    st.integers(1, 300).flatmap(lambda bits: st.integers(max(1, 2 ** (bits - 1)), 2**bits)),
+    st.integers(0, 50),
+)
 def test_integers_of_any_size_stay_below_their_bound(bound: int, n: int) -> None:
     drawn = Stream(0, bound).below(bound, n).tolist()
     assert len(drawn) == n
@@ -52,7 +64,9 @@ def test_large_integers_are_equally_likely_in_both_halves_and_by_remainder(bound
 @pytest.mark.parametrize(("bound", "n"), [(5, 3), (4, 4), (10, 2), (7, 2)])
 def test_every_ordered_choice_of_distinct_integers_is_equally_likely(bound: int, n: int) -> None:
     choices = list(permutations(range(bound), n))
-    drawn = Counter(tuple(Stream(i, "choice").distinct_below(bound, n).tolist()) for i in range(30 * len(choices)))
+    drawn = Counter(
+        tuple(Stream(i, "choice").distinct_below(bound, n).tolist()) for i in range(30 * len(choices))
+    )
     assert set(drawn) <= set(choices)
     assert chisquare([drawn[choice] for choice in choices]).pvalue > UNLIKELY
 

@@ -13,9 +13,19 @@ from ctlpp.benchmark.variants import Plan, plan_variant
 
 GRID = [(shared, overlap) for shared in (4, 8, 12, 16) for overlap in (2, 3, 4, 5, 6)]
 ODD_SIZES = [  # symbols, functions, shared functions, shared symbols
-    (8, 33, 8, 4), (8, 34, 8, 3), (8, 35, 9, 5), (7, 31, 7, 2), (7, 21, 5, 3), (5, 9, 5, 1), (3, 6, 1, 3), (2, 5, 1, 2),
-    (9, 23, 3, 8), (11, 40, 20, 7), (8, 32, 28, 1), (4, 8, 4, 1),
-]  # fmt: skip
+    (8, 33, 8, 4),
+    (8, 34, 8, 3),
+    (8, 35, 9, 5),
+    (7, 31, 7, 2),
+    (7, 21, 5, 3),
+    (5, 9, 5, 1),
+    (3, 6, 1, 3),
+    (2, 5, 1, 2),
+    (9, 23, 3, 8),
+    (11, 40, 20, 7),
+    (8, 32, 28, 1),
+    (4, 8, 4, 1),
+]
 
 
 def task_of(variant: str, **options: Any) -> Task:
@@ -24,9 +34,14 @@ def task_of(variant: str, **options: Any) -> Task:
 
 def staged(symbols: int, functions: int, shared: int, overlap: int, seed: int = 0) -> Plan:
     return plan_variant(
-        "S", n_symbols=symbols, n_functions=functions, max_length=6, seed=seed,
-        shared_functions=shared, shared_symbols=overlap,
-    )  # fmt: skip
+        "S",
+        n_symbols=symbols,
+        n_functions=functions,
+        max_length=6,
+        seed=seed,
+        shared_functions=shared,
+        shared_symbols=overlap,
+    )
 
 
 def groups_in_turn(task: Task, split: str, length: int) -> set[tuple[str, ...]]:
@@ -84,12 +99,18 @@ def test_restrictions_are_as_defined_for_the_published_grid(shared: int, overlap
     check_restrictions(plan, 8, overlap)
     rest = (32 - shared) // 4
     assert {group: len(members) for group, members in plan.groups.items()} == {
-        "a1": rest, "b1": rest, "a2": rest, "b2": rest, "o": shared,
-    }  # fmt: skip
+        "a1": rest,
+        "b1": rest,
+        "a2": rest,
+        "b2": rest,
+        "o": shared,
+    }
 
 
 @pytest.mark.parametrize(("symbols", "functions", "shared", "overlap"), ODD_SIZES)
-def test_restrictions_are_as_defined_for_odd_sizes(symbols: int, functions: int, shared: int, overlap: int) -> None:
+def test_restrictions_are_as_defined_for_odd_sizes(
+    symbols: int, functions: int, shared: int, overlap: int
+) -> None:
     for seed in range(5):
         check_restrictions(staged(symbols, functions, shared, overlap, seed), symbols, overlap)
 
@@ -112,7 +133,9 @@ def check_restrictions(plan: Plan, n_symbols: int, overlap: int) -> None:
 
 def test_every_overlap_is_used_about_equally_often() -> None:
     sets = [set(rule.symbols) for seed in range(50) for rule in staged(8, 32, 8, 3, seed).train.restrictions]
-    times = np.array([sum(symbol in one & other for one, other in pairwise_rules(sets)) for symbol in range(8)])
+    times = np.array(
+        [sum(symbol in one & other for one, other in pairwise_rules(sets)) for symbol in range(8)]
+    )
     assert times.min() == times.max() == 50 * 8 * 3 // 8
 
 

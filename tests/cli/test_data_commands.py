@@ -16,7 +16,20 @@ from ctlpp import load
 from ctlpp.benchmark.settings import Settings, make_task_from
 
 Command = Callable[..., Any]
-SMALL = ("--symbols", "4", "--functions", "8", "--max-length", "3", "--train", "200", "--iid", "20", "--ood", "30")
+SMALL = (
+    "--symbols",
+    "4",
+    "--functions",
+    "8",
+    "--max-length",
+    "3",
+    "--train",
+    "200",
+    "--iid",
+    "20",
+    "--ood",
+    "30",
+)
 
 
 @pytest.mark.parametrize("variant", ["CTL", "A", "R"])
@@ -57,7 +70,12 @@ def test_every_option_of_generate_reaches_the_task(command: Command) -> None:
     )
     assert done.code == 0, done.err
     task = json.loads(Path("data/task.json").read_text())
-    assert (task["variant"], task["seed"], task["order"], task["protocol"]) == ("S", 3, "left-to-right", "released")
+    assert (task["variant"], task["seed"], task["order"], task["protocol"]) == (
+        "S",
+        3,
+        "left-to-right",
+        "released",
+    )
     assert (len(task["symbols"]), len(task["functions"])) == (6, 24)
     assert (task["shared_functions"], task["shared_symbols"]) == (4, 2)
     assert (task["recipe"]["fill"], task["recipe"]["distinct_sequences"]) == (0.4, "n/2")
@@ -71,8 +89,12 @@ def test_the_released_protocol_reports_its_overlap(command: Command) -> None:
     assert "as the released protocol has it" in command("check", "data").out
 
 
-@pytest.mark.parametrize(("limit", "sequences"), [("70", "70 (L=2), 70 (L=3)"), ("n/3", "35 (L=2), 35 (L=3)")])
-def test_few_function_sequences_are_drawn_named_and_counted(command: Command, limit: str, sequences: str) -> None:
+@pytest.mark.parametrize(
+    ("limit", "sequences"), [("70", "70 (L=2), 70 (L=3)"), ("n/3", "35 (L=2), 35 (L=3)")]
+)
+def test_few_function_sequences_are_drawn_named_and_counted(
+    command: Command, limit: str, sequences: str
+) -> None:
     sizes = ("--functions", "16", "--max-length", "3", "--train", "250", "--iid", "20", "--ood", "30")
     made = command("generate", "A", "--symbols", "4", *sizes, "--distinct-sequences", limit, "--out", "data")
     assert made.code == 0, made.err
@@ -80,7 +102,10 @@ def test_few_function_sequences_are_drawn_named_and_counted(command: Command, li
     assert line in made.out
     proved = command("check", "data")
     assert proved.code == 0, proved.err
-    assert f"Train and iid have {sequences} function sequences, at most {limit} as the recipe says." in proved.out
+    assert (
+        f"Train and iid have {sequences} function sequences, at most {limit} as the recipe says."
+        in proved.out
+    )
 
 
 def test_force_replaces_a_dataset_folder(command: Command) -> None:
@@ -114,14 +139,19 @@ def test_show_gives_an_example_of_each_graph_and_says_what_it_means(command: Com
         symbol = int(start)
         for function in reversed(functions):
             symbol = task.functions[function][symbol]
-        assert (name, equation) == (graph, "(".join([*functions, start]) + ")" * len(functions) + f" = {symbol}")
+        assert (name, equation) == (
+            graph,
+            "(".join([*functions, start]) + ")" * len(functions) + f" = {symbol}",
+        )
         assert groups.split() == [home[function] for function in reversed(functions)]
         ids = np.array([task.vocabulary.encode(example)[:-1]])
         assert task.language(split).contains(task.vocabulary.read(ids, task.order)).all()
 
 
 def test_show_takes_a_dataset_folder(command: Command) -> None:
-    assert command("generate", "R", *SMALL, "--seed", "3", "--order", "left-to-right", "--out", "data").code == 0
+    assert (
+        command("generate", "R", *SMALL, "--seed", "3", "--order", "left-to-right", "--out", "data").code == 0
+    )
     shown, other = command("show", "data"), command("show", "R", *SMALL[:6], "--seed", "3")
     assert shown.code == 0, shown.err
     title, *rest = shown.out.splitlines()
@@ -133,7 +163,18 @@ def test_a_graph_of_ones_own_is_a_variant(command: Command) -> None:
     graph = Path(__file__).parents[2] / "examples/graphs/round.toml"
     assert "a" in command("show", graph).out
     done = command(
-        "generate", graph, "--train", "900", "--iid", "40", "--ood", "40", "--max-length", "3", "--out", "mine"
+        "generate",
+        graph,
+        "--train",
+        "900",
+        "--iid",
+        "40",
+        "--ood",
+        "40",
+        "--max-length",
+        "3",
+        "--out",
+        "mine",
     )
     assert done.code == 0, done.err
     assert command("check", "mine").code == 0

@@ -14,7 +14,20 @@ import pytest
 
 Command = Callable[..., Any]
 Refused = Callable[..., str]
-SMALL = ("--symbols", "4", "--functions", "8", "--max-length", "3", "--train", "200", "--iid", "20", "--ood", "30")
+SMALL = (
+    "--symbols",
+    "4",
+    "--functions",
+    "8",
+    "--max-length",
+    "3",
+    "--train",
+    "200",
+    "--iid",
+    "20",
+    "--ood",
+    "30",
+)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +76,9 @@ SMALL = ("--symbols", "4", "--functions", "8", "--max-length", "3", "--train", "
         ),
     ],
 )
-def test_generate_names_what_is_wrong_and_what_would_be_right(refused: Refused, arguments: str, line: str) -> None:
+def test_generate_names_what_is_wrong_and_what_would_be_right(
+    refused: Refused, arguments: str, line: str
+) -> None:
     assert refused("generate", *arguments.split(), "--out", "data") == line
 
 
@@ -181,7 +196,9 @@ def test_a_file_in_the_way_is_no_folder(refused: Refused) -> None:
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES])
-def test_a_disk_that_refuses_leaves_nothing(refused: Refused, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+def test_a_disk_that_refuses_leaves_nothing(
+    refused: Refused, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
     def full(*_: object, **__: object) -> None:
         raise OSError(number, os.strerror(number))
 
@@ -192,7 +209,8 @@ def test_a_disk_that_refuses_leaves_nothing(refused: Refused, monkeypatch: pytes
 
 
 @pytest.mark.parametrize(
-    "arguments", ["train lstm R --out LONG", "train lstm LONG --out run", "check LONG", "report LONG --out page.html"]
+    "arguments",
+    ["train lstm R --out LONG", "train lstm LONG --out run", "check LONG", "report LONG --out page.html"],
 )
 def test_a_path_that_the_system_refuses_is_named(refused: Refused, arguments: str) -> None:
     long = "x" * 300
@@ -202,7 +220,10 @@ def test_a_path_that_the_system_refuses_is_named(refused: Refused, arguments: st
 
 
 def test_check_refuses_what_is_no_dataset_folder(refused: Refused) -> None:
-    assert refused("check", "nowhere") == "nowhere does not exist; name a dataset folder, as `ctlpp generate` writes it"
+    assert (
+        refused("check", "nowhere")
+        == "nowhere does not exist; name a dataset folder, as `ctlpp generate` writes it"
+    )
 
 
 def test_check_wants_the_folder_and_not_a_file_in_it(command: Command, refused: Refused) -> None:
@@ -224,7 +245,9 @@ def test_check_catches_a_changed_answer(command: Command, refused: Refused) -> N
     first, *others = path.read_text().splitlines()
     wrong = first[:-1] + ("1" if first[-1] == "0" else "0")
     path.write_text("\n".join([wrong, *others]) + "\n")
-    assert refused("check", "data") == "data/ood.txt does not have the sha256 in task.json: the file was changed"
+    assert (
+        refused("check", "data") == "data/ood.txt does not have the sha256 in task.json: the file was changed"
+    )
 
 
 def test_check_catches_a_lie_with_a_matching_checksum(command: Command, refused: Refused) -> None:
@@ -242,14 +265,19 @@ def test_check_catches_a_lie_with_a_matching_checksum(command: Command, refused:
 
 
 def test_show_draws_into_svg_files_only(refused: Refused) -> None:
-    assert refused("show", "A", "--out", "a.png") == "--out a.png: the drawing is SVG; name a file that ends in .svg"
+    assert (
+        refused("show", "A", "--out", "a.png")
+        == "--out a.png: the drawing is SVG; name a file that ends in .svg"
+    )
 
 
 def test_show_takes_variants_and_dataset_folders(command: Command, refused: Refused) -> None:
     line = "unknown variant 'Q': choose from CTL, A, R, S, or a TOML file with a graph, or a dataset folder"
     assert refused("show", "Q") == line
     Path("letters").mkdir()
-    assert refused("show", "letters").startswith("letters is no dataset folder: it has no readable task.json; name")
+    assert refused("show", "letters").startswith(
+        "letters is no dataset folder: it has no readable task.json; name"
+    )
     assert command("generate", "A", *SMALL, "--out", "data").code == 0
     line = "--seed: data is a dataset folder and says that itself; leave the option out"
     assert refused("show", "data", "--seed", "3") == line

@@ -60,7 +60,12 @@ def test_what_the_plan_has_is_trained_and_ends_in_tables_figures_and_a_report(co
     ]
     out = Path("out")
     run = out / "runs" / "lstm-R-released-quick" / "0-1"
-    assert {path.name for path in run.iterdir()} >= {"config.json", "metrics.parquet", "result.json", "analysis"}
+    assert {path.name for path in run.iterdir()} >= {
+        "config.json",
+        "metrics.parquet",
+        "result.json",
+        "analysis",
+    }
     assert json.loads((run / "config.json").read_text())["about"] == {"cell": "lstm-R-released-quick"}
     assert "lstm-R-released-quick" in pq.read_table(out / "results.parquet").column("cell").to_pylist()
     assert (out / "report.html").stat().st_size > 10_000
@@ -105,7 +110,9 @@ def test_without_any_run_and_without_training_there_is_nothing_to_make(refused: 
 
 
 def test_small_leaves_small_files_only(command: Command) -> None:
-    done = command("reproduce", "table1", "--only", "lstm-R-released-quick", "--small", "--keep-weights", "1", *SMALL)
+    done = command(
+        "reproduce", "table1", "--only", "lstm-R-released-quick", "--small", "--keep-weights", "1", *SMALL
+    )
     assert done.code == 0
     run = Path("out/runs/lstm-R-released-quick/0-1")
     assert not (run / "checkpoint").exists()
@@ -134,7 +141,10 @@ def test_a_failure_is_reported_at_the_end_with_exit_code_1_and_taken_up_with_ret
     ]
     assert Path("out/runs/lstm-R-paper-quick/0-1/result.json").is_file()
     listed = command(*asked, "--plan").out
-    assert "out/runs/lstm-R-released-quick/0-1 failed: RuntimeError: no luck; --retry takes it up again." in listed
+    assert (
+        "out/runs/lstm-R-released-quick/0-1 failed: RuntimeError: no luck; --retry takes it up again."
+        in listed
+    )
     assert command(*asked).code == 1
     assert command(*asked, "--retry").code == 0
     assert command(*asked).code == 0
@@ -147,12 +157,21 @@ def test_a_failure_is_reported_at_the_end_with_exit_code_1_and_taken_up_with_ret
             "table2",
             "unknown experiment 'table2': choose from table1, staged, similarity, repeats, tables, all",
         ),
-        ("all --only lstm", "--only lstm: choose from lstm/A, lstm/R, ndr/A, ndr/R, transformer/A, transformer/R, "
-         "ndr/S, lstm/S, transformer/S, or the name of a cell (see --plan)"),
-        ("similarity --only lstm/S", "--only lstm/S is of staged, not of similarity: choose from ndr/R, ndr/A, "
-         "or the name of a cell (see --plan)"),
-        ("similarity --only lstm-A-released", "--only lstm-A-released is of table1, repeats, not of "
-         "similarity: choose from ndr/R, ndr/A, or the name of a cell (see --plan)"),
+        (
+            "all --only lstm",
+            "--only lstm: choose from lstm/A, lstm/R, ndr/A, ndr/R, transformer/A, transformer/R, "
+            "ndr/S, lstm/S, transformer/S, or the name of a cell (see --plan)",
+        ),
+        (
+            "similarity --only lstm/S",
+            "--only lstm/S is of staged, not of similarity: choose from ndr/R, ndr/A, "
+            "or the name of a cell (see --plan)",
+        ),
+        (
+            "similarity --only lstm-A-released",
+            "--only lstm-A-released is of table1, repeats, not of "
+            "similarity: choose from ndr/R, ndr/A, or the name of a cell (see --plan)",
+        ),
         ("all --seeds x", "--seeds x: write 25 (that is 0 … 24), 3,7,9, 25-49 or 7-7"),
         ("all --device tpu", "--device tpu: choose from auto, cpu, cuda"),
         ("all --plan --device tpu", "--device tpu: choose from auto, cpu, cuda"),
@@ -165,7 +184,7 @@ def test_a_failure_is_reported_at_the_end_with_exit_code_1_and_taken_up_with_ret
         ("all --small --keep-weights -1", "--keep-weights -1: must be 0 or more"),
         ("all --keep-weights 3", "--keep-weights 3 is for small files: without --small all weights are kept"),
     ],
-)  # fmt: skip
+)
 def test_a_mistake_is_one_line_and_leaves_nothing_behind(refused: Refused, arguments: str, line: str) -> None:
     assert refused("reproduce", *arguments.split()) == line
 
@@ -176,7 +195,9 @@ def test_a_place_that_is_no_folder_is_refused(refused: Refused) -> None:
     assert found == "cannot make the folder out: File exists; choose another"
 
 
-def test_a_run_of_another_version_is_refused_before_anything_is_trained(command: Command, refused: Refused) -> None:
+def test_a_run_of_another_version_is_refused_before_anything_is_trained(
+    command: Command, refused: Refused
+) -> None:
     command("reproduce", "table1", "--only", "lstm-R-released-quick", "--no-analysis", *SMALL)
     run = Path("out/runs/lstm-R-released-quick/0-1")
     config = json.loads((run / "config.json").read_text())
@@ -185,7 +206,9 @@ def test_a_run_of_another_version_is_refused_before_anything_is_trained(command:
     assert line == f"{run} was written by another version of ctlpp (9.0): choose another folder with --out"
 
 
-def test_a_run_of_another_plan_is_refused_before_anything_is_trained(command: Command, refused: Refused) -> None:
+def test_a_run_of_another_plan_is_refused_before_anything_is_trained(
+    command: Command, refused: Refused
+) -> None:
     command("reproduce", "table1", "--only", "lstm-R-released-quick", "--no-analysis", *SMALL)
     source = Path("out/runs/lstm-R-released-quick")
     shutil.copytree(source, "out/runs/lstm-R-paper-quick")
@@ -209,7 +232,9 @@ def test_results_that_do_not_fit_on_the_disk_are_one_line_and_exit_code_1(
     assert done.err == "ctlpp: cannot write out/results.md: No space left on device; make room and go on\n"
 
 
-def test_a_bug_of_ours_is_not_taken_for_the_users_mistake(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bug_of_ours_is_not_taken_for_the_users_mistake(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     make_piece(Path("out"), "ndr-R-released", [0.5])
     monkeypatch.setattr(executing, "write_results", lambda out: int("a bug"))
     with pytest.raises(ValueError, match="invalid literal"):

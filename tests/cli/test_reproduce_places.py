@@ -14,7 +14,7 @@ from tests.reproduce.making import make_piece
 from tests.reproduce.small import DATA
 
 from ctlpp.reproduce import executing, plan
-from ctlpp.training.checkpoint import make_folder
+from ctlpp.runs.checkpoint import make_folder
 
 Command = Callable[..., Any]
 Refused = Callable[..., str]
@@ -32,7 +32,10 @@ def _tiny(monkeypatch: pytest.MonkeyPatch) -> None:
         ("folder", "--page folder is a folder: name the file to write, like folder/reproduction.md"),
         ("folder.md", "--page folder.md is a folder: name the file to write, like folder.md/reproduction.md"),
         ("page.txt", "--page page.txt: the page is Markdown; name a file that ends in .md"),
-        ("thesis.md", "--page thesis.md is not a page of ctlpp reproduce, so it is not replaced; choose another file"),
+        (
+            "thesis.md",
+            "--page thesis.md is not a page of ctlpp reproduce, so it is not replaced; choose another file",
+        ),
         ("thesis.md/page.md", "--page thesis.md/page.md: thesis.md is not a folder; choose another place"),
     ],
 )
@@ -56,7 +59,9 @@ def test_a_page_takes_the_place_of_an_earlier_one(command: Command) -> None:
 
 def test_a_miniature_and_runs_of_full_size_are_kept_apart(command: Command, refused: Refused) -> None:
     make_piece(Path("out"), "ndr-R-released", [0.5])
-    line = "has runs of --scale full (runs/ndr-R-released/0-0), not of quick: choose another folder with --out"
+    line = (
+        "has runs of --scale full (runs/ndr-R-released/0-0), not of quick: choose another folder with --out"
+    )
     assert refused("reproduce", "table1", *SMALL) == f"out {line}"
     asked = ("reproduce", "table1", "--only", "lstm-R-released-quick", "--no-analysis")
     assert command(*asked, "--scale", "quick", "--device", "cpu", "--out", "small").code == 0
@@ -72,11 +77,16 @@ def test_a_folder_of_something_else_is_refused(refused: Refused) -> None:
 
 
 @pytest.mark.parametrize("more", [(), ("--no-train",)])
-def test_a_page_of_something_else_that_has_the_name_of_the_report_is_not_replaced(refused: Refused, more: Any) -> None:
+def test_a_page_of_something_else_that_has_the_name_of_the_report_is_not_replaced(
+    refused: Refused, more: Any
+) -> None:
     make_piece(Path("out"), "ndr-R-released", [0.5])
     Path("out/report.html").write_text("<p>My own.")
     line = refused("reproduce", "table1", "--out", "out", *more)
-    assert line == "out/report.html is not a report of ctlpp, so it is not replaced: move it, or choose another --out"
+    assert (
+        line
+        == "out/report.html is not a report of ctlpp, so it is not replaced: move it, or choose another --out"
+    )
     assert Path("out/report.html").read_text() == "<p>My own."
 
 
@@ -112,10 +122,15 @@ def test_a_place_that_cannot_be_written_is_one_line_with_the_remedy_for_it(
     make_piece(Path("out"), "ndr-R-released", [0.5])
     monkeypatch.setattr(executing, "write_results", fail)
     done = command("reproduce", "all", "--no-train", "--out", "out")
-    assert (done.code, done.err) == (1, f"ctlpp: cannot write out/results.md: {os.strerror(number)}; {remedy}\n")
+    assert (done.code, done.err) == (
+        1,
+        f"ctlpp: cannot write out/results.md: {os.strerror(number)}; {remedy}\n",
+    )
 
 
-def test_a_folder_that_may_not_be_made_is_not_called_full(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_may_not_be_made_is_not_called_full(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(path: Path, **how: Any) -> None:
         raise PermissionError(errno.EACCES, "Permission denied", str(path))
 

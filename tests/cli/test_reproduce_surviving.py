@@ -47,7 +47,9 @@ class Processes:
         command = [sys.executable, str(self.script), str(steps), *ASKED, "--out", out, *more]
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         pipe = subprocess.PIPE
-        return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, cwd=self.folder, env=environment, **how)
+        return subprocess.Popen(
+            command, stdout=pipe, stderr=pipe, text=True, cwd=self.folder, env=environment, **how
+        )
 
     def finish(self, steps: int, out: str, *more: str, **how: Any) -> tuple[int, str, str]:
         process = self.start(steps, out, *more, **how)
@@ -68,10 +70,14 @@ def wait_until(true: Callable[[], bool], process: subprocess.Popen[str]) -> None
 
 def saved(run: Path) -> int:
     """The newest step that is saved."""
-    return max((int(path.stem.removeprefix("step-")) for path in (run / "checkpoint").glob("step-*.json")), default=0)
+    return max(
+        (int(path.stem.removeprefix("step-")) for path in (run / "checkpoint").glob("step-*.json")), default=0
+    )
 
 
-def test_killed_at_random_moments_it_ends_as_if_nothing_had_happened(processes: Processes, tmp_path: Path) -> None:
+def test_killed_at_random_moments_it_ends_as_if_nothing_had_happened(
+    processes: Processes, tmp_path: Path
+) -> None:
     steps, chance = 200, random.Random(3)
     assert processes.finish(steps, "whole")[0] == 0
     reached = [0]
@@ -129,7 +135,9 @@ def test_a_second_process_is_told_in_one_line_that_there_is_nothing_left_for_it(
     ]
 
 
-def test_two_processes_share_a_cell_by_seeds_and_one_whose_minutes_are_over_says_how_to_go_on(busy: Processes) -> None:
+def test_two_processes_share_a_cell_by_seeds_and_one_whose_minutes_are_over_says_how_to_go_on(
+    busy: Processes,
+) -> None:
     more = ("--seeds", "2-3", "--minutes", "0.02")
     code, _, errors = busy.finish(100_000, "out", *more)
     assert code == 130

@@ -73,7 +73,9 @@ def test_what_is_wrong_is_named(text: str, line: str) -> None:
         ("1", [1], "no seed 0 in this run: --seeds 1 means seed 0; this run has 1; one seed alone: 1-1"),
     ],
 )
-def test_a_count_beyond_the_seeds_of_a_run_says_what_it_means(text: str, have: Sequence[int], line: str) -> None:
+def test_a_count_beyond_the_seeds_of_a_run_says_what_it_means(
+    text: str, have: Sequence[int], line: str
+) -> None:
     with pytest.raises(ValueError) as error:  # noqa: PT011
         seeds_of_run(text, have)
     assert str(error.value) == line

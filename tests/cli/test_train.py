@@ -17,18 +17,38 @@ from rich.console import Console
 
 from ctlpp.cli.watching import Watch
 from ctlpp.models.zoo import MODELS
+from ctlpp.runs.observers import StepStats
 from ctlpp.training.evaluate import Score
-from ctlpp.training.observers import StepStats
 
 Command = Callable[..., Any]
-DATA = ("--symbols", "4", "--functions", "8", "--max-length", "3", "--train", "200", "--iid", "20", "--ood", "30")
+DATA = (
+    "--symbols",
+    "4",
+    "--functions",
+    "8",
+    "--max-length",
+    "3",
+    "--train",
+    "200",
+    "--iid",
+    "20",
+    "--ood",
+    "30",
+)
 QUICK = ("--preset", "quick", "--batch", "16", "--steps", "6", "--eval-every", "3", "--device", "cpu")
 
 
 def test_train_prints_a_table_and_fills_a_run_folder(command: Command) -> None:
     done = command("train", "gru", "R", *DATA, *QUICK, "--seeds", "3,7", "--out", "run")
     assert done.code == 0, done.err
-    for words in ("gru on R: 2 seeds, 6 steps", "all lengths", "L=2", "L=3", "seeds above 0.95", "Written to run"):
+    for words in (
+        "gru on R: 2 seeds, 6 steps",
+        "all lengths",
+        "L=2",
+        "L=3",
+        "seeds above 0.95",
+        "Written to run",
+    ):
         assert words in done.out
     lines = done.err.splitlines()
     assert lines[0] == "gru on R, seeds 3,7: 6,884 parameters a seed, 6 steps"
@@ -41,7 +61,19 @@ def test_train_prints_a_table_and_fills_a_run_folder(command: Command) -> None:
 
 def test_every_option_reaches_the_run(command: Command) -> None:
     done = command(
-        *("train", "rnn", "A", *DATA, *QUICK, "--seed", "5", "--order", "left-to-right", "--protocol", "released"),
+        *(
+            "train",
+            "rnn",
+            "A",
+            *DATA,
+            *QUICK,
+            "--seed",
+            "5",
+            "--order",
+            "left-to-right",
+            "--protocol",
+            "released",
+        ),
         *(
             "--distinct-sequences",
             "n/3",
@@ -64,7 +96,12 @@ def test_every_option_reaches_the_run(command: Command) -> None:
     assert config["task"]["recipe"]["distinct_sequences"] == "n/3"
     assert set(config["data"]) == {"train", "ood", "pairs"}
     recipe = config["recipe"]
-    assert (recipe["lr"], recipe["schedule"], recipe["betas"], recipe["batch"]) == (0.02, "cosine", [0.8, 0.9], 16)
+    assert (recipe["lr"], recipe["schedule"], recipe["betas"], recipe["batch"]) == (
+        0.02,
+        "cosine",
+        [0.8, 0.9],
+        16,
+    )
 
 
 def test_a_dataset_folder_trains_as_the_variant_does(command: Command) -> None:
@@ -127,7 +164,9 @@ def test_resume_goes_on_where_the_run_stopped(command: Command) -> None:
 
 def test_curves_are_written_for_tensorboard(command: Command) -> None:
     pytest.importorskip("tensorboard")
-    done = command("train", "gru", "R", *DATA, *QUICK, "--seeds", "2", "--track", "tensorboard", "--out", "run")
+    done = command(
+        "train", "gru", "R", *DATA, *QUICK, "--seeds", "2", "--track", "tensorboard", "--out", "run"
+    )
     assert done.code == 0, done.err
     assert list(Path("run/tensorboard").glob("events.out.*"))
 

@@ -14,7 +14,20 @@ import torch
 
 Command = Callable[..., Any]
 Refused = Callable[..., str]
-DATA = ("--symbols", "4", "--functions", "8", "--max-length", "3", "--train", "200", "--iid", "20", "--ood", "30")
+DATA = (
+    "--symbols",
+    "4",
+    "--functions",
+    "8",
+    "--max-length",
+    "3",
+    "--train",
+    "200",
+    "--iid",
+    "20",
+    "--ood",
+    "30",
+)
 QUICK = (
     "--preset",
     "quick",
@@ -38,7 +51,10 @@ ZOO = "lstm, transformer, ndr, lstm_uni, gru, rnn, transformer_untied"
     ("arguments", "line"),
     [
         ("lstn R", f"unknown model 'lstn': choose from {ZOO}, or package.module:factory"),
-        ("gru Q", "unknown variant 'Q': choose from CTL, A, R, S, or a TOML file with a graph, or a dataset folder"),
+        (
+            "gru Q",
+            "unknown variant 'Q': choose from CTL, A, R, S, or a TOML file with a graph, or a dataset folder",
+        ),
         ("gru R --preset fast", "--preset fast: choose from released, paper, quick"),
         ("gru R --splits iid,odd", "unknown split 'odd': choose from train, iid, ood, singles, pairs, any"),
         (
@@ -51,7 +67,10 @@ ZOO = "lstm, transformer, ndr, lstm_uni, gru, rnn, transformer_untied"
         ("gru R --lr nan", "--lr nan: must be above 0 and at most 1"),
         ("gru R --eval-every -1", "--eval-every -1: must be a whole number, 0 or more"),
         ("gru R --precision half", "--precision half: choose from auto, float32, bf16"),
-        ("gru R --seeds 0", "--seeds 0: at least one seed is needed; write 25 (that is 0 … 24), 3,7,9, 25-49 or 7-7"),
+        (
+            "gru R --seeds 0",
+            "--seeds 0: at least one seed is needed; write 25 (that is 0 … 24), 3,7,9, 25-49 or 7-7",
+        ),
         ("gru R --device tpu", "--device tpu: choose from auto, cpu, cuda"),
         ("gru R --track mlflow", "--track mlflow: choose from tensorboard, wandb"),
         ("gru R --size width", "--size width: write it as NAME=VALUE"),
@@ -66,9 +85,18 @@ ZOO = "lstm, transformer, ndr, lstm_uni, gru, rnn, transformer_untied"
         ),
         ("gru R --set clip=1 --set clip=2", "--set clip=2: --set clip=1 is given too; leave one of them out"),
         ("gru R --splits=", "unknown split '': choose from train, iid, ood, singles, pairs, any"),
-        ("gru R --set curriculum=own:no_module", "the curriculum failed: TypeError: no_module() takes 2 positional"),
-        ("gru R --set curriculum=json:dumps", "curriculum 'json:dumps' is no curriculum: json is part of Python"),
-        ("gru R --set curriculum=own:nobody", "the curriculum leaves no examples at step 0: some weights must be"),
+        (
+            "gru R --set curriculum=own:no_module",
+            "the curriculum failed: TypeError: no_module() takes 2 positional",
+        ),
+        (
+            "gru R --set curriculum=json:dumps",
+            "curriculum 'json:dumps' is no curriculum: json is part of Python",
+        ),
+        (
+            "gru R --set curriculum=own:nobody",
+            "the curriculum leaves no examples at step 0: some weights must be",
+        ),
         ("gru R --set rate=1", "unknown setting 'rate': choose from steps, batch, lr"),
         ("gru R --set clip=-1", "clip -1: must be 0 (none) to a million"),
         ("gru R --size depth=3", "--size depth=3: gru has no depth; choose from embedding, width, dropout"),
@@ -93,7 +121,9 @@ ZOO = "lstm, transformer, ndr, lstm_uni, gru, rnn, transformer_untied"
         ("broken:model R", "model 'broken:model': cannot import broken: ZeroDivisionError: division by zero"),
     ],
 )
-def test_train_names_what_is_wrong_and_what_would_be_right(refused: Refused, arguments: str, line: str) -> None:
+def test_train_names_what_is_wrong_and_what_would_be_right(
+    refused: Refused, arguments: str, line: str
+) -> None:
     Path("own.py").write_text(
         "from torch import nn\n"
         "text = 'no callable'\n"
@@ -154,7 +184,9 @@ def test_a_run_of_another_version_is_not_resumed(refused: Refused, run: tuple[st
     assert "was written by another version of ctlpp" in refused(*run, "--resume")
 
 
-def test_data_that_changed_since_the_run_began_is_noticed(command: Command, refused: Refused, run: Any) -> None:
+def test_data_that_changed_since_the_run_began_is_noticed(
+    command: Command, refused: Refused, run: Any
+) -> None:
     assert command("generate", "R", *DATA, "--seed", "1", "--force", "--out", "data").code == 0
     line = (
         "the data has changed since the run in run began (split train):"
@@ -198,7 +230,9 @@ def test_a_full_disk_keeps_what_was_saved(
     assert done.code == 2
     line = done.err.splitlines()[-1]
     assert line.startswith("ctlpp: cannot write other/")
-    assert line.endswith("No space left on device; what was saved before is still there: make room and resume")
+    assert line.endswith(
+        "No space left on device; what was saved before is still there: make room and resume"
+    )
     monkeypatch.setattr(os, "fsync", real)
     assert command(*run[:-1], "other", "--resume").code == 0
 
@@ -211,14 +245,26 @@ def test_a_full_disk_keeps_what_was_saved(
             "data --data data",
             "no run in data: there is no config.json in it; name a run folder, as `ctlpp train` writes it",
         ),
-        ("run --data nowhere", "nowhere does not exist; name a dataset folder, as `ctlpp generate` writes it"),
-        ("run --data data --splits odd", "unknown split 'odd': choose from train, iid, ood, singles, pairs, any"),
+        (
+            "run --data nowhere",
+            "nowhere does not exist; name a dataset folder, as `ctlpp generate` writes it",
+        ),
+        (
+            "run --data data --splits odd",
+            "unknown split 'odd': choose from train, iid, ood, singles, pairs, any",
+        ),
         ("run --data data --splits=", "unknown split '': choose from train, iid, ood, singles, pairs, any"),
         ("run --data data --device tpu", "--device tpu: choose from auto, cpu, cuda"),
         ("run --data larger", "larger has 21 tokens, the run in run was trained with 13: they do not fit"),
         ("run --data eight", "eight has 8 symbols, the run in run was trained with 4: they do not fit"),
-        ("run --data mirrored", "mirrored is written left-to-right, the run in run was trained right-to-left"),
-        ("run --data changed", "changed has other functions than the run in run was trained with (a); use its task"),
+        (
+            "run --data mirrored",
+            "mirrored is written left-to-right, the run in run was trained right-to-left",
+        ),
+        (
+            "run --data changed",
+            "changed has other functions than the run in run was trained with (a); use its task",
+        ),
     ],
 )
 def test_evaluate_refuses_what_does_not_fit(
@@ -245,10 +291,15 @@ def test_a_finished_run_of_which_small_files_were_kept_is_told_from_an_unfinishe
         " train it again in a new folder to evaluate or analyse it"
     )
     Path("run/result.json").unlink()
-    assert refused("evaluate", "run", "--data", "data") == "the run in run has no checkpoint yet: resume it first"
+    assert (
+        refused("evaluate", "run", "--data", "data")
+        == "the run in run has no checkpoint yet: resume it first"
+    )
 
 
-def test_evaluate_does_not_take_an_older_checkpoint_for_a_finished_run(refused: Refused, run: tuple[str, ...]) -> None:
+def test_evaluate_does_not_take_an_older_checkpoint_for_a_finished_run(
+    refused: Refused, run: tuple[str, ...]
+) -> None:
     (path,) = Path("run/checkpoint").glob("*.safetensors")
     for file in (path.with_suffix(".json"), path):
         shutil.copy(file, file.with_stem("step-000000000"))

@@ -11,7 +11,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ctlpp.analysis import analyze
-from ctlpp.analysis.history import History
 from ctlpp.analysis.run import Study
 from ctlpp.benchmark.dataset import generate
 from ctlpp.benchmark.task import Task
@@ -22,6 +21,7 @@ from ctlpp.figures.predictors import draw_scatter
 from ctlpp.figures.style import DOUBLE, FORMATS, GREY, SINGLE, save, style
 from ctlpp.figures.whole_run import draw_all, drawings, examples
 from ctlpp.models.zoo import build
+from ctlpp.runs.history import History
 from ctlpp.training.crowd import gather
 
 
@@ -33,7 +33,9 @@ def task() -> Task:
 def history(seeds: tuple[int, ...]) -> History:
     random = np.random.default_rng(0)
     keys = [("iid", 0), ("ood", 0), ("iid", 1), ("iid", 2), ("ood", 2)]
-    return History(np.array([10, 20, 30]), np.array(seeds), {key: random.uniform(size=(3, len(seeds))) for key in keys})
+    return History(
+        np.array([10, 20, 30]), np.array(seeds), {key: random.uniform(size=(3, len(seeds))) for key in keys}
+    )
 
 
 def study(task: Task, name: str = "ndr", seeds: tuple[int, ...] = (0, 1, 2, 5), **diverged: int) -> Study:
@@ -94,7 +96,9 @@ def test_the_users_own_settings_of_matplotlib_change_nothing(of_ndr: Study, tmp_
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
 
 
-def test_a_single_seed_a_recurrent_model_and_a_diverged_seed_have_their_figures(task: Task, tmp_path: Path) -> None:
+def test_a_single_seed_a_recurrent_model_and_a_diverged_seed_have_their_figures(
+    task: Task, tmp_path: Path
+) -> None:
     draw_all(study(task, "lstm", (4,)), tmp_path / "one", ["svg"])
     assert not (tmp_path / "one" / "correlations.svg").exists()
     frozen = study(task, "gru", (0, 1, 2, 3, 4), seed_2=17)
@@ -105,7 +109,11 @@ def test_a_single_seed_a_recurrent_model_and_a_diverged_seed_have_their_figures(
 
 def lines(axes: Axes, **wanted: str) -> list[list[float]]:
     """The heights of all lines of some look that have any."""
-    chosen = [one for one in axes.lines if all(getattr(one, f"get_{name}")() == look for name, look in wanted.items())]
+    chosen = [
+        one
+        for one in axes.lines
+        if all(getattr(one, f"get_{name}")() == look for name, look in wanted.items())
+    ]
     return [heights for one in chosen if (heights := np.asarray(one.get_ydata(), dtype=float).tolist())]
 
 
@@ -119,7 +127,9 @@ def test_curves_of_diverged_seeds_are_grey_end_where_they_diverged_and_are_not_p
     figure = draw_curves(seeds, {1: 12, 5: 30})
     accuracy = seeds.accuracy["iid", 0]
     assert lines(figure.axes[0], color=GREY) == [accuracy[:2, 1].tolist(), accuracy[:, 3].tolist()]
-    assert lines(figure.axes[0], label="mean of the others") == [pytest.approx(accuracy[:, [0, 2]].mean(axis=1))]
+    assert lines(figure.axes[0], label="mean of the others") == [
+        pytest.approx(accuracy[:, [0, 2]].mean(axis=1))
+    ]
     assert legends(figure) == {"2 seeds that diverged", "mean of the others"}
     assert legends(draw_curves(seeds, {})) == {"mean of the seeds"}
     assert legends(draw_curves(seeds, dict.fromkeys((0, 1, 2, 5), 5))) == {"4 seeds that diverged"}
@@ -152,15 +162,21 @@ def test_interchange_has_mean_and_sample_deviation_of_the_seeds_that_have_not_di
     alone = draw_interchange(of_ndr.analysis, np.array([True, False, False, False]))
     assert "±" not in alone.axes[0].texts[0].get_text()
     places = draw_places(of_ndr.analysis, counted).axes[0]
-    assert sum(int(text.get_text().split("(")[1][:-1]) for text in places.texts if "(" in text.get_text()) == 3
+    assert (
+        sum(int(text.get_text().split("(")[1][:-1]) for text in places.texts if "(" in text.get_text()) == 3
+    )
     assert "1 of 4 seeds diverged and are left out" in places.get_title()
 
 
 @pytest.mark.parametrize("rows", [[0], [0, 2]])
-def test_diverged_seeds_and_few_seeds_leave_every_text_inside(task: Task, of_ndr: Study, rows: list[int]) -> None:
+def test_diverged_seeds_and_few_seeds_leave_every_text_inside(
+    task: Task, of_ndr: Study, rows: list[int]
+) -> None:
     frozen = replace(of_ndr, diverged={2: 17})
     drawn = {name: draw for name, draw in drawings(frozen) if not name.startswith("similarity")}
-    drawn["compatibility"] = partial(draw_compatibility, frozen.analysis, rows, 0, ["seed 0, IID 1.00"] * len(rows))
+    drawn["compatibility"] = partial(
+        draw_compatibility, frozen.analysis, rows, 0, ["seed 0, IID 1.00"] * len(rows)
+    )
     for name, draw in drawn.items():
         with style():
             figure = draw()
@@ -202,7 +218,9 @@ def test_without_recorded_activations_only_the_answers_are_drawn(task: Task, tmp
     member = crowd.member(0)
     found = analyze(lambda tokens: member(tokens) * 1, task)
     found.similarity = found.clusters = found.layout = found.interchange = None
-    empty = Study({"model": "own", "variant": ""}, found, History(np.array([]), np.array([0]), {}), {}, 0, True)
+    empty = Study(
+        {"model": "own", "variant": ""}, found, History(np.array([]), np.array([0]), {}), {}, 0, True
+    )
     draw_all(empty, tmp_path, ["svg"])
     assert {path.stem for path in tmp_path.iterdir()} == {"accuracy", "compatibility"}
 
@@ -217,7 +235,9 @@ def test_the_tables_hold_the_accuracies_of_all_pairs_counted_one_by_one(of_ndr: 
         group = [right[f, g, s] for f, g, s in cells if (inputs.group_of[f], inputs.group_of[g]) == (a, b)]
         assert table[a, b] == pytest.approx(np.mean(group))
         chosen = [
-            (f, g, s) for f, g, s in cells if inputs.value[f, s] == 2 and (labels[f], inputs.group_of[g]) == (a, b)
+            (f, g, s)
+            for f, g, s in cells
+            if inputs.value[f, s] == 2 and (labels[f], inputs.group_of[g]) == (a, b)
         ]
         assert at_two[a, b] == pytest.approx(np.mean([right[cell] for cell in chosen]))
         assert all(pairs_at(right, 2, inputs)[f, g] == right[f, g, s] for f, g, s in chosen)

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
 from ctlpp.analysis.correlation import Correlation
-from ctlpp.analysis.history import History
 from ctlpp.figures.crowds import draw_by_length, draw_learning, mean_over
 from ctlpp.figures.function_tables import draw_tables
 from ctlpp.figures.predictors import draw_rankings
@@ -20,6 +19,7 @@ from ctlpp.figures.repeats import Pair, draw_repeats
 from ctlpp.figures.seeds import Dots, swarm
 from ctlpp.figures.style import FORMATS, save, style
 from ctlpp.figures.table1 import Entry, draw_table1
+from ctlpp.runs.history import History
 
 DOTS = Dots((0.2, 0.9, 1.0, 1.0), 0.775, (0.4, 0.97))
 
@@ -37,11 +37,15 @@ def history(seeds: int = 3) -> History:
 
 
 def entry(model: str, variant: str, protocol: str = "released") -> Entry:
-    return Entry(model, variant, protocol, {"iid": DOTS, "ood": DOTS}, {"iid": (1.0, 0.0), "ood": (0.75, 0.27)})
+    return Entry(
+        model, variant, protocol, {"iid": DOTS, "ood": DOTS}, {"iid": (1.0, 0.0), "ood": (0.75, 0.27)}
+    )
 
 
 def pair(model: str) -> Pair:
-    return Pair(model, "R", dict.fromkeys(("distinct", "repeated"), DOTS), {"distinct": history()}, (0.75, 0.27))
+    return Pair(
+        model, "R", dict.fromkeys(("distinct", "repeated"), DOTS), {"distinct": history()}, (0.75, 0.27)
+    )
 
 
 CORRELATION = Correlation(25, 0.8, 0.5, 0.9, 0.7, 0.4, 0.9)
@@ -52,15 +56,17 @@ DRAWINGS = {
     "lengths": lambda: draw_by_length({("ndr", "R"): history(), ("lstm", "A"): history(1)}),
     "repeats": lambda: draw_repeats([pair("ndr"), pair("lstm")]),
     "one repeat": lambda: draw_repeats([pair("ndr")]),
-    "predictors": lambda: draw_rankings({"NDR on A": {"codes": CORRELATION}, "NDR on R": {"cka": CORRELATION}}),
+    "predictors": lambda: draw_rankings(
+        {"NDR on A": {"codes": CORRELATION}, "NDR on R": {"cka": CORRELATION}}
+    ),
     "tables": lambda: draw_tables({"NDR on R": [(0, DOTS), (3, DOTS)]}),
 }
 
 
 def texts(figure: Figure) -> list[str]:
-    return [text.get_text() for axes in figure.axes for text in (axes.title, *axes.texts, axes.xaxis.label)] + [
-        axes.get_title(loc="left") for axes in figure.axes
-    ]
+    return [
+        text.get_text() for axes in figure.axes for text in (axes.title, *axes.texts, axes.xaxis.label)
+    ] + [axes.get_title(loc="left") for axes in figure.axes]
 
 
 @pytest.mark.parametrize("name", DRAWINGS)
@@ -100,7 +106,9 @@ def test_every_seed_is_a_dot() -> None:
 
 
 @given(values=st.lists(st.floats(0, 1), min_size=1, max_size=60), width=st.floats(0.01, 0.5))
-def test_dots_of_a_swarm_stay_near_and_equal_ones_stand_side_by_side(values: list[float], width: float) -> None:
+def test_dots_of_a_swarm_stay_near_and_equal_ones_stand_side_by_side(
+    values: list[float], width: float
+) -> None:
     shift = swarm(values, width)
     assert np.abs(shift).max() <= width + 1e-12
     assert len({*zip(values, shift.tolist(), strict=True)}) == len(values)

@@ -23,7 +23,11 @@ def edges(text: str) -> Edges:
 
 ALTERNATE, REPEAT = edges("IN>a,b a>b b>a a,b>OUT"), edges("IN>a,b a>a b>b a,b>OUT")
 GRAPHS: dict[str, dict[str, Any]] = {
-    "CTL": {"group_sizes": {"f": 32}, "train_edges": edges("IN>f f>f,OUT"), "ood_edges": edges("IN>f f>f,OUT")},
+    "CTL": {
+        "group_sizes": {"f": 32},
+        "train_edges": edges("IN>f f>f,OUT"),
+        "ood_edges": edges("IN>f f>f,OUT"),
+    },
     "A": {"group_sizes": {"a": 16, "b": 16}, "train_edges": ALTERNATE, "ood_edges": REPEAT},
     "R": {"group_sizes": {"a": 16, "b": 16}, "train_edges": REPEAT, "ood_edges": ALTERNATE},
     "S": {
@@ -63,8 +67,14 @@ def drawn_edges(root: ET.Element) -> dict[str, ET.Element]:
 
 
 def circles(root: ET.Element) -> dict[str, complex]:
-    nodes = {g.attrib["data-node"]: g.find(f"{SVG}circle") for g in root.iter(f"{SVG}g") if "data-node" in g.attrib}
-    return {name: complex(float(c.attrib["cx"]), float(c.attrib["cy"])) for name, c in nodes.items() if c is not None}
+    nodes = {
+        g.attrib["data-node"]: g.find(f"{SVG}circle") for g in root.iter(f"{SVG}g") if "data-node" in g.attrib
+    }
+    return {
+        name: complex(float(c.attrib["cx"]), float(c.attrib["cy"]))
+        for name, c in nodes.items()
+        if c is not None
+    }
 
 
 def first_point(text: str) -> complex:
@@ -89,7 +99,11 @@ def test_every_group_and_edge_is_drawn_once_in_its_colour(name: str) -> None:
         element = drawn["→".join(edge)]
         kind = "both" if edge in train & ood else "train" if edge in train else "ood"
         assert element.attrib["class"] == kind
-        assert child(element, "path").attrib["stroke"] == child(element, "polygon").attrib["fill"] == COLOURS[kind]
+        assert (
+            child(element, "path").attrib["stroke"]
+            == child(element, "polygon").attrib["fill"]
+            == COLOURS[kind]
+        )
 
 
 @each_graph
@@ -131,7 +145,9 @@ def test_restricted_edges_and_only_those_are_dashed() -> None:
 def test_the_two_stages_of_s_are_columns_with_the_shared_group_between_the_paths() -> None:
     at = circles(draw("S"))
     assert at["IN"].real < at["a1"].real == at["b1"].real < at["a2"].real == at["o"].real == at["b2"].real
-    assert at["a1"].imag == at["a2"].imag < at["o"].imag == at["IN"].imag == 0 < at["b1"].imag == at["b2"].imag
+    assert (
+        at["a1"].imag == at["a2"].imag < at["o"].imag == at["IN"].imag == 0 < at["b1"].imag == at["b2"].imag
+    )
 
 
 def test_the_returns_of_s_share_one_loop_above_the_stages_with_a_track_for_each_colour() -> None:
@@ -161,7 +177,17 @@ def test_labels_have_subscripts_and_the_number_of_functions() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["<script>alert(1)</script>", "a&amp;b", "\"'><g/>", "]]>", "a\n\t\0\x07b", "\ud800", "語彙" * 9, "", "x" * 999],
+    [
+        "<script>alert(1)</script>",
+        "a&amp;b",
+        "\"'><g/>",
+        "]]>",
+        "a\n\t\0\x07b",
+        "\ud800",
+        "語彙" * 9,
+        "",
+        "x" * 999,
+    ],
 )
 def test_hostile_names_stay_text(name: str) -> None:
     svg = draw_sampling_graph(
@@ -222,16 +248,21 @@ def test_any_graph_is_drawn_whole_without_overlapping_nodes_or_edges_over_nodes(
     graph: tuple[list[str], Edges, Edges],
 ) -> None:
     groups, train, ood = graph
-    svg = draw_sampling_graph(title="any", group_sizes=dict.fromkeys(groups, 4), train_edges=train, ood_edges=ood)
+    svg = draw_sampling_graph(
+        title="any", group_sizes=dict.fromkeys(groups, 4), train_edges=train, ood_edges=ood
+    )
     root = ET.fromstring(svg)
     assert set(drawn_edges(root)) == {f"{u}→{v}" for u, v in train + ood}
     nodes = circles(root)
     assert all(abs(p - q) > 2 * RADIUS + 8 for p, q in combinations(nodes.values(), 2))
     plan = lay_out(
-        groups, {e: "both" if {*train} & {*ood} & {e} else "train" if e in train else "ood" for e in train + ood}
+        groups,
+        {e: "both" if {*train} & {*ood} & {e} else "train" if e in train else "ood" for e in train + ood},
     )
     for edge, route in plan.routes.items():
-        clear = min((abs(p - nodes[n]) for n in nodes if n not in edge for p in flatten(route)), default=math.inf)
+        clear = min(
+            (abs(p - nodes[n]) for n in nodes if n not in edge for p in flatten(route)), default=math.inf
+        )
         assert clear > RADIUS + 2
         assert abs(route.points[0] - plan.centres[edge[0]]) == pytest.approx(RADIUS)
         assert abs(route.points[-1] - plan.centres[edge[1]]) == pytest.approx(RADIUS)

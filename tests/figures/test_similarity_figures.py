@@ -48,17 +48,25 @@ def test_a_cell_has_the_colour_of_its_similarity_and_one_without_a_number_is_gre
     middle = top - cell / 2
     assert colour_at(figure, 0.1 + cell / 2, middle) == pytest.approx(colormaps[HEAT](0.5)[:3], abs=0.01)
     assert colour_at(figure, 0.1 + 5.5 * cell, middle) == pytest.approx(to_rgb(MISSING), abs=0.01)
-    assert colour_at(figure, 0.1 + 3 * cell, middle) == pytest.approx((1, 1, 1), abs=0.01)  # between the clusters
+    assert colour_at(figure, 0.1 + 3 * cell, middle) == pytest.approx(
+        (1, 1, 1), abs=0.01
+    )  # between the clusters
     first = COLOURS[int(inputs.group_of[0])]
     assert colour_at(figure, 0.1 + cell / 2, top + 0.1) == pytest.approx(to_rgb(first), abs=0.01)
 
 
-def test_names_are_written_in_the_colours_of_their_groups_unless_they_would_be_too_small(inputs: Inputs) -> None:
+def test_names_are_written_in_the_colours_of_their_groups_unless_they_would_be_too_small(
+    inputs: Inputs,
+) -> None:
     with style():
         one, many = (draw_side_by_side([matrices(inputs)] * count, [0] * count) for count in (1, 9))
     names = set(inputs.task.functions)
     shown, too_small = (
-        [text for text in figure.axes[0].texts if text.get_text() in names and text.get_position()[1] > LEGEND]
+        [
+            text
+            for text in figure.axes[0].texts
+            if text.get_text() in names and text.get_position()[1] > LEGEND
+        ]
         for figure in (one, many)
     )
     assert {text.get_text() for text in shown} == names

@@ -36,7 +36,12 @@ def write_run(
     **changed: Any,
 ) -> Path:
     """A finished run on S, whose seed n has the accuracy n / 10."""
-    own: dict[str, Any] = {"functions": {"a": [0], "b": [0]}, "symbols": ["0"], "seed": 0, "recipe": {"train": 100}}
+    own: dict[str, Any] = {
+        "functions": {"a": [0], "b": [0]},
+        "symbols": ["0"],
+        "seed": 0,
+        "recipe": {"train": 100},
+    }
     own |= {"order": "right-to-left", "shared_functions": 8, "shared_symbols": 4} | (task or {})
     config = {"model": model, "preset": "quick", "protocol": "paper", "options": {"width": 8}, "task": own}
     config["recipe"] = {"steps": 10, "eval_every": 5} | (recipe or {})
@@ -105,7 +110,9 @@ def test_runs_of_other_shared_functions_and_symbols_make_one_grid(tmp_path: Path
     places = [(4, 2), (4, 6), (16, 2), (16, 6)]
     for many, few in places:
         task = make_task_from(
-            Settings(variant="S", symbols=8, functions=32, shared_functions=many, shared_symbols=few, train=100)
+            Settings(
+                variant="S", symbols=8, functions=32, shared_functions=many, shared_symbols=few, train=100
+            )
         )
         write_run(tmp_path / f"{many}-{few}", task=json.loads(to_json(task, {"train": 100}, {})))
     figure = draw_runs(*(tmp_path / f"{many}-{few}" for many, few in places))
@@ -126,7 +133,9 @@ def test_runs_of_other_shared_functions_and_symbols_make_one_grid(tmp_path: Path
         ({"task": {"recipe": {"distinct_sequences": 9}}}, "distinct_sequences all and 9"),
     ],
 )
-def test_runs_of_different_settings_are_refused(tmp_path: Path, changed: dict[str, Any], difference: str) -> None:
+def test_runs_of_different_settings_are_refused(
+    tmp_path: Path, changed: dict[str, Any], difference: str
+) -> None:
     one, other = write_run(tmp_path / "one"), write_run(tmp_path / "other", **changed)
     line = f"^a grid shows runs of one setting, but these differ: {difference}; draw a grid for each$"
     with pytest.raises(ValueError, match=line):
@@ -149,7 +158,9 @@ def test_whatever_the_models_all_texts_are_inside_and_apart(models: int, symbols
         box = figure.get_tightbbox()
     width, height = figure.get_size_inches()
     assert min(box.x0, box.y0, width - box.x1, height - box.y1) >= 0
-    every = [text for axes in figure.axes for text in (*axes.texts, axes.title, axes.xaxis.label)] + figure.texts
+    every = [
+        text for axes in figure.axes for text in (*axes.texts, axes.title, axes.xaxis.label)
+    ] + figure.texts
     boxes = [text.get_window_extent() for text in every if text.get_text()]
     assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
     assert all(float(text.get_fontsize()) >= 5 for text in every)

@@ -36,12 +36,16 @@ def test_look_up_writes_the_embeddings_of_a_batch_and_nothing_else(columns: int,
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize("more", [True, False])
 @pytest.mark.parametrize("columns", [4, 40])  # one block of rows, and two
-def test_gradient_of_the_table_is_the_sum_over_rows_with_an_id(columns: int, *, shared: bool, more: bool) -> None:
+def test_gradient_of_the_table_is_the_sum_over_rows_with_an_id(
+    columns: int, *, shared: bool, more: bool
+) -> None:
     ids, by_seed = batch(columns, shared=shared)
     dy, also = torch.randn(2, S, B * columns, D, generator=torch.Generator().manual_seed(1))
     gradients = torch.full((S, V * D + 5), torch.nan)
 
     embedding.gradient(ids, dy, also if more else None, out=gradients[:, : V * D].view(S, V, D))
 
-    expected = torch.zeros(S, V, D).scatter_add_(1, by_seed[..., None].expand(-1, -1, D), dy + also if more else dy)
+    expected = torch.zeros(S, V, D).scatter_add_(
+        1, by_seed[..., None].expand(-1, -1, D), dy + also if more else dy
+    )
     torch.testing.assert_close(gradients[:, : V * D].view(S, V, D), expected, rtol=1e-5, atol=1e-5)

@@ -20,8 +20,16 @@ VOCABULARY, CLASSES, SEEDS = 13, 5, (3, 5)
 DROPOUTS = ("dropout", "key_dropout", "gate_dropout")
 
 
-def compare(*, length: int, batch: int, shared: bool = True, depth: int = 2, dropouts: bool = True,
-            width: int = 32, seeds: tuple[int, ...] = SEEDS) -> None:  # fmt: skip
+def compare(
+    *,
+    length: int,
+    batch: int,
+    shared: bool = True,
+    depth: int = 2,
+    dropouts: bool = True,
+    width: int = 32,
+    seeds: tuple[int, ...] = SEEDS,
+) -> None:
     rates = dict.fromkeys(DROPOUTS, 0.3 if dropouts else 0.0)
 
     def small(vocab_size: int, n_classes: int) -> nn.Module:
@@ -29,7 +37,9 @@ def compare(*, length: int, batch: int, shared: bool = True, depth: int = 2, dro
 
     crowd = gather(small, VOCABULARY, CLASSES, list(seeds))
     generator = torch.Generator().manual_seed(length)
-    crowd.weights.add_(0.1 * torch.randn(crowd.weights.shape, generator=generator))  # norms and scalars off their start
+    crowd.weights.add_(
+        0.1 * torch.randn(crowd.weights.shape, generator=generator)
+    )  # norms and scalars off their start
     stepper = Stepper(crowd, Recipe(), Optimizer.of(crowd), len(seeds))
     stepper.dials.turn(stepper.recipe, 7)
     crowd.module.train()
@@ -77,7 +87,9 @@ def test_they_do_with_hidden_units_made_by_one_kernel(monkeypatch: pytest.Monkey
     compare(length=2, batch=5)  # 25 rows: a tile and a part of one
 
 
-def test_they_do_with_the_gradients_of_shared_weights_made_by_one_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_they_do_with_the_gradients_of_shared_weights_made_by_one_kernel(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(shared_weights, "fits", lambda rows: True)
     monkeypatch.setattr(shared_weights, "TILE", shared_weights.Tile(32, 32, 16, warps=4, stages=2))
     compare(length=3, batch=4)

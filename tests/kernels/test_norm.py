@@ -40,7 +40,9 @@ def factors(dropout: Dropout, n: int) -> Tensor:
     return torch.stack(drawn)
 
 
-def reference(x: Tensor, o: Tensor, bias: Tensor | None, gamma: Tensor, beta: Tensor, dropout: Dropout) -> Tensor:
+def reference(
+    x: Tensor, o: Tensor, bias: Tensor | None, gamma: Tensor, beta: Tensor, dropout: Dropout
+) -> Tensor:
     """LN(x + dropout(o + bias))"""
     o = o if bias is None else o + bias[:, None]
     z = x + o * factors(dropout, x.shape[1])

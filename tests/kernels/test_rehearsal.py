@@ -35,7 +35,9 @@ def test_within_a_rehearsal_kernels_are_compiled_only_and_afterwards_launched_ag
     assert calls == [("rehearsed", True), ("launched", False)]
 
 
-def test_an_error_within_a_rehearsal_does_not_keep_kernels_from_being_launched(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_within_a_rehearsal_does_not_keep_kernels_from_being_launched(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     before = JITFunction.run
     with pytest.raises(ZeroDivisionError), compiling_only():
         _ = 1 / 0

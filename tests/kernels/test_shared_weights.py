@@ -31,11 +31,15 @@ def draw(*shape: int) -> Tensor:
 
 def rows() -> Rows:
     return Rows(
-        x=draw(S, ALL + 3, 4 * D)[:, 3:, : 3 * D + SIDES], h=draw(S, ALL + 3, D)[:, 3:],
-        o=draw(S, SHORT, D), read=draw(S, SHORT, D) + 1,
-        pre=draw(S, SHORT, HIDDEN + D), a=draw(S, SHORT, D) + 2, de=draw(2, S, SHORT, D),
+        x=draw(S, ALL + 3, 4 * D)[:, 3:, : 3 * D + SIDES],
+        h=draw(S, ALL + 3, D)[:, 3:],
+        o=draw(S, SHORT, D),
+        read=draw(S, SHORT, D) + 1,
+        pre=draw(S, SHORT, HIDDEN + D),
+        a=draw(S, SHORT, D) + 2,
+        de=draw(2, S, SHORT, D),
         act=draw(S, SHORT, HIDDEN + D) + 3,
-    )  # fmt: skip
+    )
 
 
 def views(g: Tensor) -> dict[str, Tensor]:
@@ -48,7 +52,9 @@ def views(g: Tensor) -> dict[str, Tensor]:
 
 
 @pytest.mark.parametrize("tile", [Tile(16, 32, 16, 4, 2), Tile(32, 16, 16, 4, 2), None])
-def test_gradients_are_products_over_the_rows_of_all_layers(tile: Tile | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gradients_are_products_over_the_rows_of_all_layers(
+    tile: Tile | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(shared_weights, "fits", lambda rows: tile is not None)
     monkeypatch.setattr(shared_weights, "TILE", tile)
     r, g = rows(), torch.full((S, sum(n * m + OTHER for n, m in SHAPES.values()) + OTHER), 7.0)
@@ -81,12 +87,16 @@ def test_nothing_is_held_after_the_products(monkeypatch: pytest.MonkeyPatch) -> 
     assert held() is None
 
 
-def full_size(*, seeds: int = 25, width: int = 256, sides: int = 8, dtype: torch.dtype = torch.bfloat16) -> Rows:
+def full_size(
+    *, seeds: int = 25, width: int = 256, sides: int = 8, dtype: torch.dtype = torch.bfloat16
+) -> Rows:
     def rows(columns: int) -> Tensor:
         return torch.empty(seeds, 1, columns, dtype=dtype, device="meta")
 
     h, hidden = rows(width), rows(512 + width)
-    return Rows(x=rows(3 * width + sides), h=h, o=h, read=h, pre=hidden, a=h, de=torch.stack([h, h]), act=hidden)
+    return Rows(
+        x=rows(3 * width + sides), h=h, o=h, read=h, pre=hidden, a=h, de=torch.stack([h, h]), act=hidden
+    )
 
 
 def test_one_kernel_wants_bf16_whole_tiles_and_a_card_that_they_fill(monkeypatch: pytest.MonkeyPatch) -> None:

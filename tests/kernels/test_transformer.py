@@ -89,7 +89,9 @@ def test_two_columns_and_sixteen(tokens: int) -> None:
 
 
 @pytest.mark.parametrize(("tile", "T"), [(16, 8), (16, 9), (32, 5), (32, 9), (32, 16)])
-def test_examples_packed_into_a_tile_do_not_see_each_other(tile: int, T: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_examples_packed_into_a_tile_do_not_see_each_other(
+    tile: int, T: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(relative, "TILE", tile)
     assert_agrees(crowd_of(depth=1, seeds=1), *batch_of(T - 1, size=8))
 

@@ -10,13 +10,16 @@ pytest.importorskip("triton")
 
 
 def test_every_candidate_changes_constants_that_exist_to_other_values() -> None:
-    spec = spec_from_file_location("tune_kernels", Path(__file__).parents[2] / "benchmarks" / "tune_kernels.py")
+    spec = spec_from_file_location(
+        "tune_kernels", Path(__file__).parents[2] / "benchmarks" / "tune_kernels.py"
+    )
     assert spec is not None
     assert spec.loader is not None
     script = module_from_spec(spec)
     spec.loader.exec_module(script)
     for part, tried, settings in script.CANDIDATES:
         present = {
-            name: getattr(import_module(f"ctlpp.kernels.{name.split('.')[0]}"), name.split(".")[1]) for name in settings
+            name: getattr(import_module(f"ctlpp.kernels.{name.split('.')[0]}"), name.split(".")[1])
+            for name in settings
         }
         assert present != settings, f"{part}: {tried}"

@@ -21,7 +21,13 @@ def names_and_shapes(name: str) -> dict[str, list[tuple[int, ...]]]:
     if name == "lstm":
         both: list[tuple[int, ...]] = [(2, B, D)] * T
         states: list[tuple[int, ...]] = [(B, D)] * T
-        return {"hidden": both, "cell": both, "state": states, "state_backward": states, "readout": [(B, 2 * D)]}
+        return {
+            "hidden": both,
+            "cell": both,
+            "state": states,
+            "state_backward": states,
+            "readout": [(B, 2 * D)],
+        }
     if name == "lstm_uni":
         return {"hidden": [(B, D)] * T, "cell": [(B, D)] * T, "state": [(B, D)] * T, "readout": [(B, D)]}
     if name in ("gru", "rnn"):
@@ -121,7 +127,9 @@ def test_a_model_goes_on_with_what_an_edit_gives_it(name: str) -> None:
         return donor[activation][index] if activation in CARRIED[name] and index == T - 1 else value
 
     with editing(swap):
-        torch.testing.assert_close(model(tokens[1]), expected)  # the whole state is the donor's, so is the answer
+        torch.testing.assert_close(
+            model(tokens[1]), expected
+        )  # the whole state is the donor's, so is the answer
     assert not torch.allclose(model(tokens[1]), expected)
 
 
@@ -132,7 +140,11 @@ def test_under_vmap_an_edit_sees_the_seeds_first_and_may_differ_between_them(nam
     factors = torch.tensor([1.0, 0.0, 2.0])
 
     def scale(activation: str, index: int, value: Tensor) -> Tensor:
-        return value * factors.view(3, *[1] * (value.ndim - 1)) if activation in CARRIED[name] and index == 1 else value
+        return (
+            value * factors.view(3, *[1] * (value.ndim - 1))
+            if activation in CARRIED[name] and index == 1
+            else value
+        )
 
     with editing(scale):
         crowd = vmap(lambda p, b: functional_call(models[0], (p, b), (tokens,)))(params, buffers)

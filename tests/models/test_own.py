@@ -60,7 +60,11 @@ def test_a_name_that_is_no_module_and_factory(name: str) -> None:
             "cannot import no_such_module: ModuleNotFoundError: No module named 'no_such_module';"
             " start where it lies, or name its folder in PYTHONPATH",
         ),
-        ("own_typo", "def Bag(:", "cannot import own_typo: SyntaxError: invalid syntax (own_typo.py, line 1)"),
+        (
+            "own_typo",
+            "def Bag(:",
+            "cannot import own_typo: SyntaxError: invalid syntax (own_typo.py, line 1)",
+        ),
         ("own_bug", "1 / 0", "cannot import own_bug: ZeroDivisionError: division by zero"),
         ("own_empty", "", "own_empty has no 'Bag'"),
         ("own_number", "Bag = 42", "Bag is of type int, not a callable"),
@@ -79,16 +83,25 @@ def test_a_module_that_does_not_help(
 
 @pytest.mark.parametrize(
     ("name", "module"),
-    [("os:system", "os"), ("builtins:exec", "builtins"), ("xml.dom:minidom", "xml"), ("own_door:system", "posix")],
+    [
+        ("os:system", "os"),
+        ("builtins:exec", "builtins"),
+        ("xml.dom:minidom", "xml"),
+        ("own_door:system", "posix"),
+    ],
 )
-def test_what_is_part_of_python_is_no_model(name: str, module: str, write: Callable[[str, str], None]) -> None:
+def test_what_is_part_of_python_is_no_model(
+    name: str, module: str, write: Callable[[str, str], None]
+) -> None:
     write("own_door", "from os import system")
     with pytest.raises(ValueError, match=f"^model '{name}' is no model: {module} is part of Python$"):
         load(name)
 
 
 def test_a_module_of_python_is_not_even_imported() -> None:
-    with pytest.raises(ValueError, match=r"^model 'antigravity:fly' is no model: antigravity is part of Python$"):
+    with pytest.raises(
+        ValueError, match=r"^model 'antigravity:fly' is no model: antigravity is part of Python$"
+    ):
         load("antigravity:fly")
     assert "antigravity" not in sys.modules
 
@@ -140,7 +153,9 @@ def test_a_factory_whose_result_is_no_classifier(made: Any, complaint: str) -> N
 
 
 def test_a_factory_that_takes_other_arguments() -> None:
-    with pytest.raises(ValueError, match=r"^model nothing: the factory raised TypeError: .*nothing\(\) takes 0 pos"):
+    with pytest.raises(
+        ValueError, match=r"^model nothing: the factory raised TypeError: .*nothing\(\) takes 0 pos"
+    ):
         make(nothing, vocab_size=9, n_classes=5)  # type: ignore[arg-type]
 
 

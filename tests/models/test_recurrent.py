@@ -16,7 +16,9 @@ ONE_WAY = [LSTM, GRU, RNN]
 
 def lstm_states(cell: LSTMCell, xs: list[Tensor], direction: int | None = None) -> list[Tensor]:
     """Hidden states of one example, gate by gate and unit by unit."""
-    W, U, b_in, b_rec = (p if direction is None else p[direction] for p in (cell.W, cell.U, cell.b_in, cell.b_rec))
+    W, U, b_in, b_rec = (
+        p if direction is None else p[direction] for p in (cell.W, cell.U, cell.b_in, cell.b_rec)
+    )
     D, states = cell.width, []
     h = c = [torch.zeros((), dtype=W.dtype)] * cell.width
     for x in xs:
@@ -67,7 +69,9 @@ def gru_step(model: GRU, x: Tensor, h: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("length", [1, 3, 8])
-def test_bidirectional_lstm_equals_its_reference(length: int, assert_equals_reference: Callable[..., None]) -> None:
+def test_bidirectional_lstm_equals_its_reference(
+    length: int, assert_equals_reference: Callable[..., None]
+) -> None:
     assert_equals_reference(BiLSTM(9, 4, **SMALL), bilstm_reference, torch.randint(9, (2, length)))
 
 

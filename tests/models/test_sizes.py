@@ -27,14 +27,21 @@ def test_the_sizes_of_every_preset_are_right(name: str, preset: str) -> None:
         ("ndr", "gate_dropout", -0.1, "use a number from 0 to below 1"),
         ("ndr", "dropout", float("nan"), "use a number from 0 to below 1"),
         ("transformer", "shared", 1, "use True or False"),
-        ("transformer", "test_depth", 4, "transformer has no test_depth; choose from width, heads, hidden, depth, "
-         "dropout, key_dropout, shared"),
+        (
+            "transformer",
+            "test_depth",
+            4,
+            "transformer has no test_depth; choose from width, heads, hidden, depth, "
+            "dropout, key_dropout, shared",
+        ),
         ("transformer", "width", 7, "must be a multiple of the heads, 4; use 4 or 8"),
         ("transformer", "width", 3, "must be a multiple of the heads, 4; use 4"),
         ("transformer", "heads", 100, "must divide the width, 64; use 64"),
     ],
-)  # fmt: skip
-def test_a_wrong_size_is_answered_with_what_would_be_right(name: str, size: str, value: object, rule: str) -> None:
+)
+def test_a_wrong_size_is_answered_with_what_would_be_right(
+    name: str, size: str, value: object, rule: str
+) -> None:
     chosen, spec = {size: value}, MODELS[name]
     with pytest.raises(ValueError, match=f"^{re.escape(f'size {size}={value}: {rule}')}$"):
         check_sizes(name, spec.factory, chosen, {**spec.sizes["quick"], **chosen})

@@ -53,7 +53,9 @@ def reference(model: nn.Module, tokens: Tensor) -> Tensor:
 def test_transformer_equals_its_reference(
     length: int, shared: bool, assert_equals_reference: Callable[..., None]
 ) -> None:
-    assert_equals_reference(Transformer(9, 4, **SMALL, shared=shared), reference, torch.randint(9, (2, length)))
+    assert_equals_reference(
+        Transformer(9, 4, **SMALL, shared=shared), reference, torch.randint(9, (2, length))
+    )
 
 
 def test_the_bias_of_the_logits_changes_nothing() -> None:
@@ -91,7 +93,10 @@ def test_it_starts_as_released() -> None:
     assert attend.scale.item() == pytest.approx(32**-0.5)
     for zero in (attend.u, attend.v, attend.bias):
         assert zero.eq(0).all()
-    for weights, std in [(model.embed.weight, (2 / 128) ** 0.5), (layer.up.weight, (2 * 2 / (128 + 256)) ** 0.5)]:
+    for weights, std in [
+        (model.embed.weight, (2 / 128) ** 0.5),
+        (layer.up.weight, (2 * 2 / (128 + 256)) ** 0.5),
+    ]:
         assert abs(weights.std().item() / std - 1) < 0.03
         assert weights.abs().max() > 3 * std  # normal, not uniform
     for weights, bound in [

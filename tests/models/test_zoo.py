@@ -20,7 +20,9 @@ def test_the_zoo_is_complete() -> None:
 
 
 @pytest.mark.parametrize(("name", "count"), [("lstm", 407_816), ("transformer", 155_018), ("ndr", 673_299)])
-def test_the_released_models_have_exactly_as_many_parameters_as_published_code_trains(name: str, count: int) -> None:
+def test_the_released_models_have_exactly_as_many_parameters_as_published_code_trains(
+    name: str, count: int
+) -> None:
     assert parameters(build(name, vocab_size=32 + 8 + 1, n_classes=8)) == count
 
 
@@ -86,7 +88,9 @@ def test_seeds_under_vmap_equal_each_seed_alone_in_logits_and_gradients(name: st
         torch.testing.assert_close(logits[seed], alone)
         names, weights = zip(*model.named_parameters(), strict=True)
         expected = torch.autograd.grad(alone, weights, pull[seed])
-        torch.testing.assert_close({key: grads[key][seed] for key in names}, dict(zip(names, expected, strict=True)))
+        torch.testing.assert_close(
+            {key: grads[key][seed] for key in names}, dict(zip(names, expected, strict=True))
+        )
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -123,7 +127,9 @@ def test_parameters_counts_only_what_is_trained() -> None:
 
 
 def test_an_unknown_model_is_named_with_what_there_is() -> None:
-    text = r"^unknown model 'ndrr': choose from lstm, transformer, ndr, lstm_uni, gru, rnn, transformer_untied$"
+    text = (
+        r"^unknown model 'ndrr': choose from lstm, transformer, ndr, lstm_uni, gru, rnn, transformer_untied$"
+    )
     with pytest.raises(ValueError, match=text):
         build("ndrr", 9, 4)
 

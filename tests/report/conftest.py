@@ -22,7 +22,13 @@ from ctlpp.benchmark.task import Task
 from ctlpp.storage.task_file import to_json
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-ARGUMENTS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+ARGUMENTS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+]
 
 
 def make_task(variant: str = "R", symbols: int = 4, functions: int = 8, **other: Any) -> Task:
@@ -78,7 +84,8 @@ def write_history(path: Path, seeds: Sequence[int], steps: Sequence[int] = (100,
     ]
     names = ("step", "seed", "split", "length", "accuracy", "loss")
     pq.write_table(
-        pa.table({name: list(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}), path
+        pa.table({name: list(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}),
+        path,
     )
 
 
@@ -86,7 +93,11 @@ def write_analysis(folder: Path, task: Task, seeds: Sequence[int], random: int =
     """An analysis in which seed 0 has a code for each group, and every other seed has one for all."""
     folder.mkdir(parents=True)
     draw = np.random.Generator(np.random.PCG64(random))
-    functions, symbols, groups = list(task.functions), list(task.symbols), {k: list(v) for k, v in task.groups.items()}
+    functions, symbols, groups = (
+        list(task.functions),
+        list(task.symbols),
+        {k: list(v) for k, v in task.groups.items()},
+    )
     S, n, F, G = len(seeds), len(symbols), len(functions), len(groups)
     home = np.array([[name in own for own in groups.values()].index(True) for name in functions])
     apart = (np.arange(S) == 0)[:, None, None, None] * np.eye(G)[home][None, None]  # (S, 1, F, G)
@@ -112,7 +123,11 @@ def write_analysis(folder: Path, task: Task, seeds: Sequence[int], random: int =
     write_pairs(folder / "pairs.parquet", seeds, functions, symbols, home, draw)
     write_interchange(folder / "interchange.parquet", seeds, symbols, list(groups))
     measures = {
-        "interchange_across": {"label": "interchange across", "meaning": "…", "values": [0.1, *[1.0] * (S - 1)]}
+        "interchange_across": {
+            "label": "interchange across",
+            "meaning": "…",
+            "values": [0.1, *[1.0] * (S - 1)],
+        }
     }
     content = {
         "format": 1,
@@ -132,7 +147,12 @@ def write_analysis(folder: Path, task: Task, seeds: Sequence[int], random: int =
 
 
 def write_pairs(
-    path: Path, seeds: Sequence[int], functions: list[str], symbols: list[str], home: Any, draw: np.random.Generator
+    path: Path,
+    seeds: Sequence[int],
+    functions: list[str],
+    symbols: list[str],
+    home: Any,
+    draw: np.random.Generator,
 ) -> None:
     """Seed 0 is right within a group only; the others nearly always."""
     shape = (len(seeds), len(functions), len(functions), len(symbols))
@@ -165,7 +185,8 @@ def write_interchange(path: Path, seeds: Sequence[int], symbols: list[str], grou
     ]
     names = ("seed", "map", "donor", "consumer", "value", "accuracy", "examples")
     pq.write_table(
-        pa.table({name: list(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}), path
+        pa.table({name: list(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}),
+        path,
     )
 
 
@@ -274,5 +295,7 @@ def opened(browser: Any) -> Iterator[Open]:
     yield open_file
     for found in seen:
         assert found.errors == []
-        assert [url for url in found.requests if not url.startswith("data:")] == [found.page.url.partition("#")[0]]
+        assert [url for url in found.requests if not url.startswith("data:")] == [
+            found.page.url.partition("#")[0]
+        ]
         found.page.context.close()

@@ -11,9 +11,9 @@ from tests.report.conftest import make_run
 
 from ctlpp.figures.whole_run import analyze_run
 from ctlpp.report.advising import advice
-from ctlpp.report.collecting import read_record
 from ctlpp.report.page import pack
-from ctlpp.training.checkpoint import newest, save
+from ctlpp.runs.checkpoint import newest, save
+from ctlpp.runs.folder import read_run
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def run(tmp_path: Path) -> Path:
 
 
 def told(run: Path) -> str:
-    return str(pack(read_record(run, "run")).facts["inside_missing"])
+    return str(pack(read_run(run, "run")).facts["inside_missing"])
 
 
 def damage(run: Path, step: int) -> None:
@@ -51,14 +51,18 @@ def test_a_finished_run_can_be_analysed_as_long_as_one_checkpoint_is_whole(run: 
 def test_damaged_checkpoints_cannot_be_analysed(run: Path) -> None:
     damage(run, 300)
     (run / "checkpoint" / "step-000000200.json").write_text("{")
-    assert told(run) == "not analysed: its checkpoint is damaged; train it again in a new folder to analyse it"
+    assert (
+        told(run) == "not analysed: its checkpoint is damaged; train it again in a new folder to analyse it"
+    )
     with pytest.raises(ValueError, match="checkpoint"):
         newest(run / "checkpoint")
 
 
 def test_a_run_whose_checkpoint_was_not_kept_cannot_be_analysed(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", analysed=False)
-    assert told(run) == "not analysed: its checkpoint was not kept; train it again in a new folder to analyse it"
+    assert (
+        told(run) == "not analysed: its checkpoint was not kept; train it again in a new folder to analyse it"
+    )
     assert newest(run / "checkpoint") is None
 
 
@@ -77,7 +81,9 @@ def test_a_run_that_does_not_name_its_task_needs_its_data(run: Path) -> None:
 
 def test_a_damaged_run_is_called_so(run: Path) -> None:
     (run / "config.json").write_text("{")
-    assert advice(read_record(run, "run")).startswith("not analysed: the run is damaged (config.json cannot be read")
+    assert advice(read_run(run, "run")).startswith(
+        "not analysed: the run is damaged (config.json cannot be read"
+    )
 
 
 @pytest.mark.parametrize(
@@ -88,11 +94,16 @@ def test_a_damaged_run_is_called_so(run: Path) -> None:
         ({"seeds": [1, "b"]}, "seed 'b': must be a whole number"),
         ({"model": "gpt-9"}, "unknown model 'gpt-9': choose from lstm, "),
         ({"options": {"width": "wide"}}, "size width=wide: use "),
-        ({"n_classes": 5}, "has 13 tokens and 5 classes, the task 13 and 4: name the dataset it was trained on"),
+        (
+            {"n_classes": 5},
+            "has 13 tokens and 5 classes, the task 13 and 4: name the dataset it was trained on",
+        ),
         ({"task": {"format": 1}}, "variant"),
     ],
 )
-def test_settings_that_the_command_refuses_get_no_such_advice(run: Path, entries: dict[str, Any], reason: str) -> None:
+def test_settings_that_the_command_refuses_get_no_such_advice(
+    run: Path, entries: dict[str, Any], reason: str
+) -> None:
     (run / "result.json").unlink()
     change(run, **entries)
     with pytest.raises(ValueError, match=re.escape(reason.removeprefix("run/"))) as refused:

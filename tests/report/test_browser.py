@@ -23,7 +23,12 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     runs = root / "runs"
     make_run(runs / "ndr-R", (0.3, 1.0, 0.9))
     make_run(runs / "own", (0.6, 0.7), model="my.models:tiny", analysed=False)
-    make_run(runs / "hostile" / HOSTILE.replace("/", ""), (0.5, 0.4), model=HOSTILE, preset="</script><script>alert(1)")
+    make_run(
+        runs / "hostile" / HOSTILE.replace("/", ""),
+        (0.5, 0.4),
+        model=HOSTILE,
+        preset="</script><script>alert(1)",
+    )
     for shared in (4, 5):
         task = make_task("S", 4, 16, shared_functions=shared, shared_symbols=2)
         make_run(runs / f"staged-{shared}", (0.2, 0.4), task)
@@ -62,7 +67,10 @@ def test_what_sets_runs_apart_from_the_published_ones_is_said_once_and_rows_refe
 ) -> None:
     shown = opened(report)
     text = shown.page.inner_text("#results")
-    changed, unpublished = "8 functions, 4 symbols, 100 training examples, preset quick", "no numbers are published"
+    changed, unpublished = (
+        "8 functions, 4 symbols, 100 training examples, preset quick",
+        "no numbers are published",
+    )
     assert text.count(changed) == text.count(unpublished) == text.lower().count("not comparable") == 1
     note = shown.page.inner_text("#not-comparable")
     assert note.startswith(f"Not comparable with the published numbers: a {changed}; b {unpublished}")
@@ -70,7 +78,9 @@ def test_what_sets_runs_apart_from_the_published_ones_is_said_once_and_rows_refe
     assert {row.splitlines()[0] for row in rows} >= {"NDR on R a", "my.models:tiny on R b", "NDR on S b"}
 
 
-def test_the_setting_names_repeated_sequences_and_another_function_table(opened: Open, tmp_path: Path) -> None:
+def test_the_setting_names_repeated_sequences_and_another_function_table(
+    opened: Open, tmp_path: Path
+) -> None:
     make_run(tmp_path / "plain", analysed=False)
     repeats = make_run(tmp_path / "repeats", analysed=False, task=make_task(seed=1))
     config = json.loads((repeats / "config.json").read_text())
@@ -86,7 +96,9 @@ def test_the_setting_names_repeated_sequences_and_another_function_table(opened:
 
 def test_choosing_a_seed_a_symbol_and_an_order_changes_the_matrix(opened: Open, report: Path) -> None:
     shown = opened(report)
-    shown.choose("choose-run", shown.page.locator("#choose-run option", has_text="ndr-R").get_attribute("value") or "")
+    shown.choose(
+        "choose-run", shown.page.locator("#choose-run option", has_text="ndr-R").get_attribute("value") or ""
+    )
     pictures = [shown.picture()]
     assert shown.page.input_value("#choose-seed") == "0"
     assert shown.page.input_value("#choose-other-seed") == "1"
@@ -165,7 +177,9 @@ def test_every_control_has_a_name(opened: Open, report: Path) -> None:
         .map((one) => one.outerHTML)"""
     assert page.evaluate(nameless) == []
     assert page.evaluate("document.querySelectorAll('table:not([role])').length") > 0
-    levels = page.evaluate("[...document.querySelectorAll('h1, h2, h3, h4')].map((one) => Number(one.tagName[1]))")
+    levels = page.evaluate(
+        "[...document.querySelectorAll('h1, h2, h3, h4')].map((one) => Number(one.tagName[1]))"
+    )
     assert all(after - before <= 1 for before, after in pairwise(levels))
 
 
@@ -219,12 +233,17 @@ def test_settings_are_printed_where_they_are_open(opened: Open, report: Path) ->
     assert not page.locator("#settings .paper").is_visible()
     page.locator("#settings-body summary").first.click()
     every = "[...document.querySelectorAll('#settings-body details')]"
-    page.evaluate(f"addEventListener('beforeprint', () => {{ window.printed = {every}.map((one) => one.open) }})")
+    page.evaluate(
+        f"addEventListener('beforeprint', () => {{ window.printed = {every}.map((one) => one.open) }})"
+    )
     page.pdf()
     assert page.evaluate("window.printed") == [True, *[False] * 7]
     page.emulate_media(media="print")
     assert [one.is_visible() for one in page.locator("#settings details").all()] == [True, *[False] * 7]
-    assert page.inner_text("#settings .paper") == "The settings of a run are printed here if they are open on the page."
+    assert (
+        page.inner_text("#settings .paper")
+        == "The settings of a run are printed here if they are open on the page."
+    )
 
 
 def test_headings_stay_with_their_content_on_paper(opened: Open, report: Path) -> None:
@@ -240,7 +259,9 @@ def test_headings_stay_with_their_content_on_paper(opened: Open, report: Path) -
     flow = "getComputedStyle(document.querySelector('#staged .tables')).display"
     assert page.evaluate(flow) == "block", "a flexible box may leave its heading on the page before"
     for selector in (".clusters", ".matrix", ".legend", "figure", ".settings > div"):
-        found = page.locator(selector).evaluate_all("(all) => all.map((one) => getComputedStyle(one).breakInside)")
+        found = page.locator(selector).evaluate_all(
+            "(all) => all.map((one) => getComputedStyle(one).breakInside)"
+        )
         assert set(found) == {"avoid"}, selector
 
 
@@ -248,7 +269,9 @@ def test_150_runs_of_25_seeds_stay_small_and_are_ready_soon(opened: Open, tmp_pa
     task = make_task("R", 8, 32, max_length=6)
     draw = np.random.Generator(np.random.PCG64(0))
     for number in range(150):
-        folder = make_run(tmp_path / "runs" / f"run-{number}", draw.random(25).round(4).tolist(), task, analysed=False)
+        folder = make_run(
+            tmp_path / "runs" / f"run-{number}", draw.random(25).round(4).tolist(), task, analysed=False
+        )
         kind = tmp_path / "runs" / f"run-{number % 2}"  # two different ones; the others link to them
         if number < 2:
             write_history(folder / "metrics.parquet", range(25), range(800, 80_001, 800))

@@ -9,13 +9,13 @@ import pytest
 from tests.report.conftest import make_run, with_seeds
 
 from ctlpp.analysis import run as analysis
-from ctlpp.report import collecting, inside
-from ctlpp.report.collecting import Record, collect
-from ctlpp.training import checkpoint
+from ctlpp.runs import checkpoint, inside
+from ctlpp.runs import folder as collecting
+from ctlpp.runs.folder import RunRecord, find_runs
 
 
-def only(folder: Path) -> Record:
-    (record,) = collect([folder])
+def only(folder: Path) -> RunRecord:
+    (record,) = find_runs([folder])
     return record
 
 
@@ -32,9 +32,9 @@ def test_runs_are_found_at_any_depth_and_once(tmp_path: Path) -> None:
     make_run(tmp_path / "a" / "run-2", analysed=True)
     make_run(tmp_path / "b" / "c" / "d", analysed=False)
     (tmp_path / "empty" / ".hidden").mkdir(parents=True)
-    names = [record.name for record in collect([tmp_path])]
+    names = [record.name for record in find_runs([tmp_path])]
     assert names == ["a/run-2", "a/run-10", "b/c/d"]
-    assert len(collect([tmp_path, tmp_path / "a", tmp_path / "a" / "run-2"])) == 3
+    assert len(find_runs([tmp_path, tmp_path / "a", tmp_path / "a" / "run-2"])) == 3
 
 
 def test_a_link_to_a_run_is_followed_and_a_link_elsewhere_is_not(tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_a_link_to_a_run_is_followed_and_a_link_elsewhere_is_not(tmp_path: Path)
     (here / "own" / "round").symlink_to(here)
     (run / "itself").symlink_to(run)
     (here / "nowhere").symlink_to(tmp_path / "nowhere")
-    assert [record.name for record in collect([here])] == ["another", "own/run"]
+    assert [record.name for record in find_runs([here])] == ["another", "own/run"]
 
 
 def test_a_run_itself_may_be_named(tmp_path: Path) -> None:
@@ -65,7 +65,11 @@ def test_a_finished_run_has_its_seeds(tmp_path: Path) -> None:
 def test_an_unfinished_run_shows_its_last_evaluation(tmp_path: Path) -> None:
     (make_run(tmp_path / "run") / "result.json").unlink()
     record = only(tmp_path / "run")
-    assert (record.state, record.reason, record.step) == ("unfinished", "last evaluated at step 300 of 300", 300)
+    assert (record.state, record.reason, record.step) == (
+        "unfinished",
+        "last evaluated at step 300 of 300",
+        300,
+    )
     assert record.seeds[0].accuracy == {"iid": 0.5, "ood": 0.5}
     assert record.seeds[0].by_length == {"iid": {2: 0.5}, "ood": {2: 0.5}}
 
@@ -87,12 +91,18 @@ def test_a_run_without_any_evaluation_says_so(tmp_path: Path) -> None:
     assert only(tmp_path / "run").reason == "no evaluation yet, 300 steps planned"
 
 
-def test_a_run_that_was_saved_before_its_first_evaluation_is_unfinished_and_not_damaged(tmp_path: Path) -> None:
+def test_a_run_that_was_saved_before_its_first_evaluation_is_unfinished_and_not_damaged(
+    tmp_path: Path,
+) -> None:
     run = make_run(tmp_path / "run", analysed=False)
     (run / "result.json").unlink()
     pq.write_table(pq.read_table(run / "metrics.parquet").slice(0, 0), run / "metrics.parquet")
     record = only(run)
-    assert (record.state, record.reason, record.step) == ("unfinished", "no evaluation yet, 300 steps planned", None)
+    assert (record.state, record.reason, record.step) == (
+        "unfinished",
+        "no evaluation yet, 300 steps planned",
+        None,
+    )
 
 
 def test_diverged_seeds_are_no_part_of_the_accuracies(tmp_path: Path) -> None:
@@ -154,7 +164,9 @@ def test_seeds_that_are_missing_in_a_result_or_that_its_settings_do_not_have_are
     assert only(run).reason == "result.json has other seeds than config.json"
 
 
-def test_a_diverged_seed_needs_no_accuracy_and_an_unknown_number_of_steps_is_no_damage(tmp_path: Path) -> None:
+def test_a_diverged_seed_needs_no_accuracy_and_an_unknown_number_of_steps_is_no_damage(
+    tmp_path: Path,
+) -> None:
     run = make_run(tmp_path / "run", (0.5, 0.6), analysed=False)
     with_seeds(run, {1: {"diverged": True, "accuracy": {"ood": None}, "by_length": 4}})
     edit(run / "result.json", steps=float("inf"))
@@ -166,7 +178,7 @@ def test_a_diverged_seed_needs_no_accuracy_and_an_unknown_number_of_steps_is_no_
 def test_another_version_and_missing_settings_are_told(tmp_path: Path) -> None:
     edit(make_run(tmp_path / "runs" / "newer") / "config.json", format=2, versions={"ctlpp": "9.1"})
     (make_run(tmp_path / "runs" / "unset") / "config.json").unlink()
-    newer, unset = collect([tmp_path / "runs"])
+    newer, unset = find_runs([tmp_path / "runs"])
     assert (newer.state, newer.reason) == ("version", "written by another version of ctlpp (9.1)")
     assert (unset.state, unset.reason) == ("damaged", "config.json is missing: the settings are not known")
     assert len(unset.seeds) == 3
@@ -176,7 +188,7 @@ def test_a_foreign_config_is_listed_last_as_no_run(tmp_path: Path) -> None:
     (tmp_path / "a-model").mkdir()
     (tmp_path / "a-model" / "config.json").write_text('{"architectures": ["Bert"]}')
     make_run(tmp_path / "run")
-    assert [(record.name, record.state) for record in collect([tmp_path])] == [
+    assert [(record.name, record.state) for record in find_runs([tmp_path])] == [
         ("run", "finished"),
         ("a-model", "foreign"),
     ]
@@ -191,11 +203,11 @@ def test_a_truncated_history_of_an_unfinished_run_is_damage(tmp_path: Path) -> N
 
 def test_nothing_to_report_is_the_users_mistake(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="does not exist: name run folders"):
-        collect([tmp_path / "nowhere"])
+        find_runs([tmp_path / "nowhere"])
     with pytest.raises(ValueError, match="no runs in or under"):
-        collect([tmp_path])
+        find_runs([tmp_path])
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(ValueError, match="no runs in or under"):
-        collect([tmp_path])
+        find_runs([tmp_path])
     with pytest.raises(ValueError, match="is not a folder"):
-        collect([tmp_path / "config.json"])
+        find_runs([tmp_path / "config.json"])

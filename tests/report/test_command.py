@@ -9,7 +9,7 @@ import torch
 from tests.report.conftest import make_run, outdate
 
 from ctlpp.cli.main import main
-from ctlpp.training.checkpoint import save
+from ctlpp.runs.checkpoint import save
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -49,8 +49,13 @@ def test_damaged_analyses_are_named_and_do_not_count(report: Command, tmp_path: 
     assert code == 0
     assert out.startswith("4 runs, 2 of them analysed: report.html")
     cut, older, partly = err.splitlines()
-    assert cut.startswith("Note: the analysis of cut cannot be used: analysis.json cannot be read: Expecting ")
-    assert older == "Note: the analysis of older cannot be used: analysis.json was written by another version of ctlpp."
+    assert cut.startswith(
+        "Note: the analysis of cut cannot be used: analysis.json cannot be read: Expecting "
+    )
+    assert (
+        older
+        == "Note: the analysis of older cannot be used: analysis.json was written by another version of ctlpp."
+    )
     assert partly.startswith("Note: the analysis of partly is incomplete: pairs.parquet cannot be read: ")
 
 
@@ -58,7 +63,10 @@ def test_runs_that_are_not_finished_ones_are_named_three_of_them(report: Command
     for number in range(5):
         run = make_run(tmp_path / "runs" / f"cut-{number}", analysed=False)
         (run / "config.json").write_text("{")
-        (make_run(tmp_path / "runs" / f"started-{number // 3}" / str(number), analysed=False) / "result.json").unlink()
+        (
+            make_run(tmp_path / "runs" / f"started-{number // 3}" / str(number), analysed=False)
+            / "result.json"
+        ).unlink()
     make_run(tmp_path / "runs" / "older", analysed=False, format=0)
     assert report("runs")[2].splitlines() == [
         "Note: 5 unfinished: started-0/0, started-0/1, started-0/2 and 2 more.",
@@ -122,7 +130,10 @@ def test_force_replaces_a_report(report: Command, tmp_path: Path, name: str) -> 
     make_run(tmp_path / "runs" / "a", analysed=False)
     assert report("runs", "--out", name)[0] == 0
     code, _, err = report("runs", "--out", name)
-    assert (code, err) == (2, f"ctlpp: {name} exists already; choose another file, or say --force to replace it\n")
+    assert (code, err) == (
+        2,
+        f"ctlpp: {name} exists already; choose another file, or say --force to replace it\n",
+    )
     make_run(tmp_path / "runs" / "b", analysed=False)
     code, out, _ = report("runs", "--out", name, "--force")
     assert code == 0

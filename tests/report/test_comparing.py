@@ -10,10 +10,10 @@ import pytest
 from tests.report.conftest import config_of, make_run, make_task
 
 from ctlpp.models.zoo import MODELS
-from ctlpp.report.collecting import Record, Seed, collect
 from ctlpp.report.comparing import mismatches, results, settings
 from ctlpp.report.grid import grids
 from ctlpp.reproduce.results.verdicts import judge
+from ctlpp.runs.folder import RunRecord, SeedResult, find_runs
 from ctlpp.statistics.published import PUBLISHED
 from ctlpp.statistics.summary import summarise
 from ctlpp.training.recipe import recipe_for
@@ -34,9 +34,9 @@ def full_size(model: str, variant: str, preset: str = "released", **recipe: Any)
     return config
 
 
-def record(config: dict[str, Any], accuracies: list[float], first: int = 0, iid: float = 1.0) -> Record:
-    seeds = tuple(Seed(first + at, {"iid": iid, "ood": ood}, {}) for at, ood in enumerate(accuracies))
-    return Record(Path("run"), "run", "finished", "", config, seeds)
+def record(config: dict[str, Any], accuracies: list[float], first: int = 0, iid: float = 1.0) -> RunRecord:
+    seeds = tuple(SeedResult(first + at, {"iid": iid, "ood": ood}, {}) for at, ood in enumerate(accuracies))
+    return RunRecord(Path("run"), "run", "finished", "", config, seeds)
 
 
 @pytest.mark.parametrize("preset", ["released", "paper"])
@@ -74,16 +74,13 @@ def test_whatever_differs_is_named() -> None:
     config["options"]["width"] = 64
     assert mismatches(config) == ["changed: steps, width"]
     small = config_of(make_task("R"), range(3))
-    assert mismatches(small) == [
-        "8 functions",
-        "4 symbols",
-        "100 training examples",
-        "preset quick",
-    ]
+    assert mismatches(small) == ["8 functions", "4 symbols", "100 training examples", "preset quick"]
     nothing = ["no numbers are published for this model and variant"]
     assert mismatches(full_size("ndr", "R") | {"model": "my.models:tiny"}) == nothing
     assert mismatches({"model": ["ndr"], "variant": {}}) == nothing
-    assert mismatches(full_size("ndr", "A") | {"task": None}) == ["the run does not say which task it was trained on"]
+    assert mismatches(full_size("ndr", "A") | {"task": None}) == [
+        "the run does not say which task it was trained on"
+    ]
 
 
 def test_transformers_are_also_selected_as_the_paper_did() -> None:
@@ -107,7 +104,7 @@ def test_runs_of_one_setting_are_pooled_and_no_seed_counts_twice() -> None:
 
 def test_unfinished_runs_make_no_results(tmp_path: Path) -> None:
     (make_run(tmp_path / "run") / "result.json").unlink()
-    assert results(collect([tmp_path])) == []
+    assert results(find_runs([tmp_path])) == []
 
 
 def test_the_grid_of_s_puts_runs_into_their_cells() -> None:
@@ -117,11 +114,14 @@ def test_the_grid_of_s_puts_runs_into_their_cells() -> None:
         found.append(record(config_of(task, range(2)), [accuracy, accuracy]))
     (grid,) = grids(found)
     assert (grid["functions"], grid["symbols"]) == ([4, 8], [2, 3])
-    assert [[cell and round(cell[0], 3) for cell in row] for row in grid["cells"]] == [[0.2, 0.4], [0.9, None]]
+    assert [[cell and round(cell[0], 3) for cell in row] for row in grid["cells"]] == [
+        [0.2, 0.4],
+        [0.9, None],
+    ]
     assert "16 shared functions and 6 shared symbols" in grid["claim"]
     assert "diverged" not in grid["about"]
     first, *others = found
-    frozen = replace(first, seeds=(*first.seeds, Seed(2, {"iid": 0.1, "ood": 0.1}, {}, diverged=True)))
+    frozen = replace(first, seeds=(*first.seeds, SeedResult(2, {"iid": 0.1, "ood": 0.1}, {}, diverged=True)))
     (again,) = grids([frozen, *others])
     assert again["about"] == f"{grid['about']}, without 1 seed that diverged"
     assert again["cells"] == grid["cells"]
@@ -134,7 +134,9 @@ def test_a_cell_counts_a_seed_once_and_other_settings_have_a_grid_of_their_own()
     watched = config | {"recipe": config["recipe"] | {"eval_every": 7}}
     elsewhere = config | {"data": {"train": "f" * 64}}
     three, two = [0.2, 0.3, 0.4], [0.8, 1.0]
-    found = grids([record(config, three), record(watched, three), record(longer, two), record(elsewhere, [0.5])])
+    found = grids(
+        [record(config, three), record(watched, three), record(longer, two), record(elsewhere, [0.5])]
+    )
     assert [(grid["cells"][0][0][2], round(grid["cells"][0][0][0], 3)) for grid in found] == [
         (3, 0.3),
         (2, 0.9),

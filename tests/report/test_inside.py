@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.report.conftest import make_run
 
-from ctlpp.report.collecting import read_record
 from ctlpp.report.packing import FINEST, MISSING, Package, coarsen, quantise, unpack
 from ctlpp.report.page import LEVELS, pack, squeeze
+from ctlpp.runs.folder import read_run
 
 values = st.lists(st.floats(-1, 1) | st.just(float("nan")), min_size=1, max_size=50)
 
@@ -29,13 +29,16 @@ def test_a_quantised_number_is_off_by_half_a_level_at_most(values: list[float], 
 
 def test_similarities_clusters_and_answers_arrive(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run")
-    facts, arrays = unpack(pack(read_record(run, "run")).text())
+    facts, arrays = unpack(pack(read_run(run, "run")).text())
     inside, F = facts["inside"], 8
     rows = pq.read_table(run / "analysis" / "similarity.parquet").to_pylist()
     triangle = np.triu_indices(F, 1)
     for at, row in enumerate(rows):
         cosines = np.array(row["cosines"]).reshape(F, F)[triangle]
-        own = arrays["similarity"].reshape(len(rows), -1)[at] / (FINEST - 1) * (1 - inside["low"]) + inside["low"]
+        own = (
+            arrays["similarity"].reshape(len(rows), -1)[at] / (FINEST - 1) * (1 - inside["low"])
+            + inside["low"]
+        )
         assert np.abs(own - cosines).max() < 0.01
         assert arrays["clusters"].reshape(len(rows), F)[at].tolist() == row["clusters"]
     bits = np.unpackbits(arrays["right"])[: 3 * 4 * F * F].reshape(3, 4, F, F)
@@ -48,7 +51,7 @@ def test_similarities_clusters_and_answers_arrive(tmp_path: Path) -> None:
 
 
 def test_a_run_without_analysis_still_has_its_curves(tmp_path: Path) -> None:
-    package = pack(read_record(make_run(tmp_path / "run", analysed=False), "run"))
+    package = pack(read_run(make_run(tmp_path / "run", analysed=False), "run"))
     assert package.facts["inside_missing"].startswith("not analysed")
     assert package.facts["curves"]["steps"] == [100, 200, 300]
 
@@ -63,18 +66,20 @@ def test_a_run_without_analysis_still_has_its_curves(tmp_path: Path) -> None:
         ({"seeds": None}, "seeds are missing"),
     ],
 )
-def test_an_analysis_that_cannot_be_is_refused(tmp_path: Path, change: dict[str, object], reason: str) -> None:
+def test_an_analysis_that_cannot_be_is_refused(
+    tmp_path: Path, change: dict[str, object], reason: str
+) -> None:
     run = make_run(tmp_path / "run")
     path = run / "analysis" / "analysis.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
-    assert reason in pack(read_record(run, "run")).facts["inside_missing"]
+    assert reason in pack(read_run(run, "run")).facts["inside_missing"]
 
 
 @pytest.mark.parametrize("name", ["similarity", "pairs", "interchange"])
 def test_a_damaged_table_leaves_the_others(tmp_path: Path, name: str) -> None:
     run = make_run(tmp_path / "run")
     (run / "analysis" / f"{name}.parquet").write_bytes(b"PAR1 nothing PAR1")
-    package = pack(read_record(run, "run"))
+    package = pack(read_run(run, "run"))
     (reason,) = package.facts["inside"]["missing"]
     assert reason.startswith(f"{name}.parquet cannot be read")
     assert {"similarity", "right", "interchange"} - package.arrays.keys() == {name.replace("pairs", "right")}
@@ -85,7 +90,7 @@ def test_a_table_of_other_names_is_refused(tmp_path: Path) -> None:
     path = run / "analysis" / "analysis.json"
     content = json.loads(path.read_text())
     path.write_text(json.dumps(content | {"seeds": [5, 6, 7]}))
-    missing = pack(read_record(run, "run")).facts["inside"]["missing"]
+    missing = pack(read_run(run, "run")).facts["inside"]["missing"]
     assert missing[0] == "similarity.parquet: the column seed has names that analysis.json does not know"
 
 
@@ -93,7 +98,7 @@ def test_a_history_of_texts_is_no_curve(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", analysed=False)
     table = pq.read_table(run / "metrics.parquet")
     pq.write_table(table.set_column(0, "step", [["x"] * len(table)]), run / "metrics.parquet")
-    assert "the column step holds no numbers" in pack(read_record(run, "run")).facts["curves_missing"]
+    assert "the column step holds no numbers" in pack(read_run(run, "run")).facts["curves_missing"]
 
 
 def test_pages_get_coarser_before_they_get_too_large() -> None:
@@ -129,4 +134,4 @@ def test_what_a_model_does_not_record_is_told_in_the_words_of_the_analysis(tmp_p
     path.write_text(json.dumps(json.loads(path.read_text()) | {"notes": notes}))
     for name in ("similarity", "interchange"):
         (run / "analysis" / f"{name}.parquet").unlink()
-    assert pack(read_record(run, "run")).facts["inside"]["missing"] == notes
+    assert pack(read_run(run, "run")).facts["inside"]["missing"] == notes

@@ -12,9 +12,9 @@ from matplotlib.image import imread
 from tests.report.conftest import Open, make_run, make_task, with_seeds, write_history
 from tests.report.test_comparing import full_size
 
-from ctlpp.report.collecting import collect
 from ctlpp.report.comparing import results
 from ctlpp.report.writing import write_report
+from ctlpp.runs.folder import find_runs
 
 HEADS = ("95 % of mean", "Difference, OOD")  # columns of the results
 
@@ -33,7 +33,9 @@ def with_loss(run: Path, *losses: float) -> Path:
     write_history(run / "metrics.parquet", range(len(losses)), [300])
     table = pq.read_table(run / "metrics.parquet")
     found = pa.array([losses[seed] for seed in table["seed"].to_pylist()])
-    pq.write_table(table.set_column(table.schema.get_field_index("loss"), "loss", found), run / "metrics.parquet")
+    pq.write_table(
+        table.set_column(table.schema.get_field_index("loss"), "loss", found), run / "metrics.parquet"
+    )
     return run
 
 
@@ -63,13 +65,21 @@ def test_a_chosen_run_opens_on_the_worst_of_its_seeds_that_have_learned(opened: 
     assert [side.partition(" IID")[0] for side in sides(shown.page)] == ["Seed 2", "Seed 3"]
 
 
-def test_a_run_with_a_successful_seed_comes_before_one_that_fails_throughout(opened: Open, tmp_path: Path) -> None:
+def test_a_run_with_a_successful_seed_comes_before_one_that_fails_throughout(
+    opened: Open, tmp_path: Path
+) -> None:
     make_run(tmp_path / "runs" / "fails", (0.2, 0.3))
     make_run(tmp_path / "runs" / "differs", (0.4, 1.0))
     make_run(tmp_path / "runs" / "succeeds", (1.0, 1.0))
     write_report([tmp_path / "runs"], tmp_path / "report.html")
-    assert [side.partition(" IID")[0] for side in sides(opened(tmp_path / "report.html").page)] == ["Seed 0", "Seed 1"]
-    assert opened(tmp_path / "report.html").page.locator("#run-table tr[aria-current] button").inner_text() == "differs"
+    assert [side.partition(" IID")[0] for side in sides(opened(tmp_path / "report.html").page)] == [
+        "Seed 0",
+        "Seed 1",
+    ]
+    assert (
+        opened(tmp_path / "report.html").page.locator("#run-table tr[aria-current] button").inner_text()
+        == "differs"
+    )
 
 
 def test_where_no_seed_has_learned_it_opens_on_the_worst_of_all(opened: Open, tmp_path: Path) -> None:
@@ -79,7 +89,9 @@ def test_where_no_seed_has_learned_it_opens_on_the_worst_of_all(opened: Open, tm
     assert sides(opened(tmp_path / "report.html").page)[0] == "Seed 1 IID 0.50, OOD 0.20 not solved two"
 
 
-def test_correlations_over_seeds_that_have_not_learned_come_with_a_warning(opened: Open, written: Path) -> None:
+def test_correlations_over_seeds_that_have_not_learned_come_with_a_warning(
+    opened: Open, written: Path
+) -> None:
     shown = opened(written)
     assert shown.page.locator("#unlearned").count() == 0
     assert shown.page.inner_text("#few") == "Of fewer than 8 seeds the intervals look surer than they are."
@@ -157,7 +169,9 @@ def test_diverged_seeds_stand_apart_from_the_measures_of_the_others(opened: Open
     text = shown.page.inner_text("#measures-body")
     assert "over the 3 of its 6 seeds that have not diverged" in text
     assert "2 of 6 seeds have not learned their data (IID at most 0.95), 3 diverged: here" in text
-    assert shown.page.locator("#measures tbody tr").first.locator("td").nth(2).inner_text() == "1.00", "without seed 0"
+    assert shown.page.locator("#measures tbody tr").first.locator("td").nth(2).inner_text() == "1.00", (
+        "without seed 0"
+    )
     plot = shown.page.locator("#measures figure").first
     assert (plot.locator("circle.dot").count(), plot.locator("path.cross").count()) == (3, 3)
     assert "a seed that diverged" in shown.page.locator("#measures .legend").inner_text()
@@ -221,7 +235,7 @@ def test_iid_accuracy_has_median_interval_and_its_difference_from_the_published_
     tables = opened(tmp_path / "report.html").page.locator("#results .cards tbody")
     interval, difference = (tables.first.locator(f"td[data-label='{name}']") for name in HEADS)
     assert interval.inner_text().splitlines()[1:] == ["median 0.90", "IID 0.60 … 0.94", "IID median 0.90"]
-    gap, (low, high) = results(collect([tmp_path / "runs"]))[0]["published"]["difference"]["iid"]
+    gap, (low, high) = results(find_runs([tmp_path / "runs"]))[0]["published"]["difference"]["iid"]
     lines = [line.replace("−", "-") for line in difference.inner_text().splitlines()]
     assert lines[2:] == [f"IID {gap:+.2f}", f"{low:+.2f} … {high:+.2f}"]
     other = tables.last.locator(f"td[data-label='{HEADS[0]}']").inner_text().splitlines()

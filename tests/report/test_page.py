@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.report.conftest import make_run
 
-from ctlpp.report.collecting import Record, collect
 from ctlpp.report.describing import describe
 from ctlpp.report.page import embedded, make_page
+from ctlpp.runs.folder import RunRecord, find_runs
 
 HOSTILE = "</script><img src=x onerror=alert(1)><!--<script>"
 
@@ -35,15 +35,21 @@ class Elements(HTMLParser):
     [
         ({}, []),
         ({"seed": 0, "recipe": {"train": 100}}, []),
-        ({"seed": 1, "recipe": {"distinct_sequences": "n/7"}}, ["repeated sequences n/7", "function table 1"]),
-        ({"seed": 2, "recipe": {"distinct_sequences": 3000}}, ["repeated sequences 3000", "function table 2"]),
+        (
+            {"seed": 1, "recipe": {"distinct_sequences": "n/7"}},
+            ["repeated sequences n/7", "function table 1"],
+        ),
+        (
+            {"seed": 2, "recipe": {"distinct_sequences": 3000}},
+            ["repeated sequences 3000", "function table 2"],
+        ),
         ({"shared_functions": 16, "shared_symbols": 1}, ["16 shared functions", "1 shared symbol"]),
         ({"shared_functions": None, "shared_symbols": "6"}, []),
         ({"seed": "1", "recipe": {"distinct_sequences": [7]}}, []),
     ],
 )
 def test_data_drawn_otherwise_is_told(task: dict[str, object], draw: list[str]) -> None:
-    assert describe(Record(Path("run"), "run", "finished", config={"task": task}), {})["draw"] == draw
+    assert describe(RunRecord(Path("run"), "run", "finished", config={"task": task}), {})["draw"] == draw
 
 
 def test_json_in_a_page_cannot_end_its_element() -> None:
@@ -54,9 +60,11 @@ def test_json_in_a_page_cannot_end_its_element() -> None:
 
 
 def test_a_page_names_no_other_place_and_runs_its_own_script_only(tmp_path: Path) -> None:
-    page = make_page(collect([make_run(tmp_path / "run").parent]))
+    page = make_page(find_runs([make_run(tmp_path / "run").parent]))
     elements = Elements(page).found
-    links = [value for _, attributes in elements for name, value in attributes.items() if name in ("src", "href")]
+    links = [
+        value for _, attributes in elements for name, value in attributes.items() if name in ("src", "href")
+    ]
     assert all(link is not None and link.startswith(("#", "data:")) for link in links)
     (policy,) = [a["content"] or "" for _, a in elements if a.get("http-equiv") == "Content-Security-Policy"]
     assert policy.startswith("default-src 'none'; script-src 'sha256-")
@@ -68,13 +76,21 @@ def test_a_page_names_no_other_place_and_runs_its_own_script_only(tmp_path: Path
 def test_hostile_text_adds_no_element(tmp_path: Path) -> None:
     plain = make_run(tmp_path / "one" / "run", model="plain")
     hostile = make_run(tmp_path / "two" / "<b>run", model=HOSTILE, preset=HOSTILE, about={HOSTILE: HOSTILE})
-    pages = [make_page(collect([folder.parent])) for folder in (plain, hostile)]
+    pages = [make_page(find_runs([folder.parent])) for folder in (plain, hostile)]
     kinds = [[tag for tag, _ in Elements(page).found] for page in pages]
     assert kinds[0] == kinds[1]
 
 
-leaves = st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(["", HOSTILE, "R", "7", "\ud800"])
-anything = st.recursive(leaves, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=6)
+leaves = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.sampled_from(["", HOSTILE, "R", "7", "\ud800"])
+)
+anything = st.recursive(
+    leaves, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=6
+)
 FILES = ("config.json", "result.json", "analysis/analysis.json")
 
 
@@ -90,7 +106,7 @@ def test_whatever_a_file_says_there_is_a_page(tmp_path: Path, data: st.DataObjec
         at[keys[0]] = data.draw(anything)
         path.write_text(json.dumps(content))
         try:
-            records = collect([Path(place)])
+            records = find_runs([Path(place)])
         except ValueError as error:
             assert str(error).startswith("no runs in or under")  # noqa: PT017
         else:
@@ -103,9 +119,9 @@ def test_names_that_no_file_can_hold_are_damage(tmp_path: Path, names: str) -> N
     content = json.loads(path.read_text())
     content[names] = ["\ud800"] * len(content[names])
     path.write_text(json.dumps(content))
-    assert make_page(collect([tmp_path])).startswith("<!doctype html>")
+    assert make_page(find_runs([tmp_path])).startswith("<!doctype html>")
 
 
 def test_the_same_runs_give_the_same_page(tmp_path: Path) -> None:
     make_run(tmp_path / "run")
-    assert make_page(collect([tmp_path])) == make_page(collect([tmp_path]))
+    assert make_page(find_runs([tmp_path])) == make_page(find_runs([tmp_path]))

@@ -5,10 +5,10 @@ from pathlib import Path
 import torch
 from tests.report.conftest import Open, make_run, outdate
 
-from ctlpp.report.collecting import read_record
 from ctlpp.report.page import pack
 from ctlpp.report.writing import write_report
-from ctlpp.training.checkpoint import save
+from ctlpp.runs.checkpoint import save
+from ctlpp.runs.folder import read_run
 
 
 def test_an_analysis_made_before_the_end_says_so_and_what_renews_it(tmp_path: Path) -> None:
@@ -16,7 +16,7 @@ def test_an_analysis_made_before_the_end_says_so_and_what_renews_it(tmp_path: Pa
     save(run / "checkpoint", 300, {"weights": torch.ones(2, 3)}, {})
 
     def stale() -> object:
-        return pack(read_record(run, "run")).facts["inside"].get("stale")
+        return pack(read_run(run, "run")).facts["inside"].get("stale")
 
     assert stale() is None
     outdate(run)

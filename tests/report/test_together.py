@@ -9,15 +9,15 @@ import pytest
 from tests.report.conftest import make_run, outdate
 
 from ctlpp.analysis.correlation import correlate
-from ctlpp.report.collecting import collect
 from ctlpp.report.page import pack
 from ctlpp.report.together import add_together
 from ctlpp.report.writing import write_report
+from ctlpp.runs.folder import find_runs
 
 
 def together(*folders: Path) -> list[Any]:
     """What the only measure of each run says of all runs of its setting."""
-    records = collect(folders)
+    records = find_runs(folders)
     packages = [pack(record) for record in records]
     add_together(records, packages)
     return [package.facts["inside"]["measures"][0].get("together") for package in packages]
@@ -38,10 +38,12 @@ def test_a_run_that_is_all_of_its_setting_has_nothing_to_add(tmp_path: Path) -> 
     make_run(tmp_path / "runs" / "one")
     make_run(tmp_path / "runs" / "other", model="gru")
     make_run(tmp_path / "runs" / "not-analysed", first=3, analysed=False)
-    records = collect([tmp_path / "runs"])
+    records = find_runs([tmp_path / "runs"])
     packages = [pack(record) for record in records]
     add_together(records, packages)
-    measures = [measure for package in packages for measure in package.facts.get("inside", {}).get("measures", [])]
+    measures = [
+        measure for package in packages for measure in package.facts.get("inside", {}).get("measures", [])
+    ]
     assert len(measures) == 2
     assert not any("together" in measure for measure in measures)
 

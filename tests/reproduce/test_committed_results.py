@@ -62,7 +62,9 @@ def test_the_figures_are_those_of_the_runs_pixel_for_pixel(anew: Path) -> None:
 
 
 def test_only_small_files_are_kept() -> None:
-    files = [path for path in RESULTS.rglob("*") if path.is_file() and path.name not in ("report.html", ".lock")]
+    files = [
+        path for path in RESULTS.rglob("*") if path.is_file() and path.name not in ("report.html", ".lock")
+    ]
     sizes = {path: path.stat().st_size for path in files if "checkpoint" not in path.parts}
     assert max(sizes.values(), default=0) <= LARGEST
     assert sum(sizes.values()) <= ALTOGETHER

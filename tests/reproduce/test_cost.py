@@ -12,7 +12,7 @@ from tests.reproduce.small import cell
 from ctlpp.reproduce.cost import DEVICES, remaining, seconds
 from ctlpp.reproduce.pieces import Piece, Standing, stand
 from ctlpp.reproduce.plan import plan
-from ctlpp.wording import roughly
+from ctlpp.words import duration
 
 NDR, LSTM = plan("table1", only=["ndr-R-released"])[0], plan("table1", only=["lstm-R-released"])[0]
 
@@ -25,7 +25,9 @@ def test_every_cell_of_both_plans_has_a_cost(device: str) -> None:
 
 
 H200 = Path(__file__).parents[2] / "benchmarks" / "H200.md"
-MEASURED = re.findall(r"^\| (lstm|transformer|ndr) \| (\d+) \| ([\d.]+) \|", H200.read_text(), flags=re.MULTILINE)
+MEASURED = re.findall(
+    r"^\| (lstm|transformer|ndr) \| (\d+) \| ([\d.]+) \|", H200.read_text(), flags=re.MULTILINE
+)
 
 
 @pytest.mark.parametrize(("model", "seeds", "each"), MEASURED, ids=lambda value: value)
@@ -37,7 +39,9 @@ def test_the_speed_is_the_one_that_was_measured_on_the_h200(model: str, seeds: s
 
 def test_all_crowds_of_the_table_are_measured_and_larger_ones_take_as_long_a_seed_as_the_largest() -> None:
     assert len(MEASURED) == 3 * 7
-    assert seconds(NDR, 200) - seconds(NDR, 200, steps=0) == 2 * (seconds(NDR, 100) - seconds(NDR, 100, steps=0))
+    assert seconds(NDR, 200) - seconds(NDR, 200, steps=0) == 2 * (
+        seconds(NDR, 100) - seconds(NDR, 100, steps=0)
+    )
 
 
 def test_between_measured_crowds_a_step_takes_longer_and_a_seed_less_the_more_there_are() -> None:
@@ -80,15 +84,25 @@ def test_what_is_saved_need_not_be_paid_again(tmp_path: Path) -> None:
     ],
 )
 def test_an_estimate_is_told_no_finer_than_it_is(duration: float, said: str) -> None:
-    assert roughly(duration) == said
+    assert duration(duration) == said
 
 
 def test_a_longer_time_is_never_told_as_a_shorter_one() -> None:
-    units = {"s": 1, "min": 60, "h": 3_600, "day": 86_400, "days": 86_400, "year": 31_557_600, "years": 31_557_600}
+    units = {
+        "s": 1,
+        "min": 60,
+        "h": 3_600,
+        "day": 86_400,
+        "days": 86_400,
+        "year": 31_557_600,
+        "years": 31_557_600,
+    }
     told = []
     for duration in (1.01**n for n in range(1, 2_200)):
-        words = roughly(duration).split()
-        told.append(sum(float(number) * units[unit] for number, unit in zip(words[::2], words[1::2], strict=True)))
+        words = duration(duration).split()
+        told.append(
+            sum(float(number) * units[unit] for number, unit in zip(words[::2], words[1::2], strict=True))
+        )
         assert told[-1] == pytest.approx(duration, rel=0.1, abs=0.5)
     assert told == sorted(told)
 

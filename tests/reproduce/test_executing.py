@@ -131,7 +131,9 @@ def test_a_failure_is_kept_aside_with_its_reason_while_the_others_go_on(desk: De
     outcome = desk.execute(*CELLS)
     folder = desk.folder(CELLS[0])
     assert outcome == Outcome(done=[desk.folder(CELLS[1])], failed={folder: "RuntimeError: no luck"}, seeds=1)
-    assert desk.screen.notes == ["1 of 2: lstm on R, released, preset quick, seeds 0-1: failed: RuntimeError: no luck"]
+    assert desk.screen.notes == [
+        "1 of 2: lstm on R, released, preset quick, seeds 0-1: failed: RuntimeError: no luck"
+    ]
     note = json.loads(folder.with_name("0-1.failed.json").read_text())
     assert note["reason"] == "RuntimeError: no luck"
     assert "no luck\nat all" in "".join(note["traceback"])
@@ -166,7 +168,9 @@ def test_a_full_disk_stops_the_work_in_one_line_and_blames_no_piece(
 
     with monkeypatch.context() as patch:
         patch.setattr("os.fsync", full)
-        with pytest.raises(MachineError, match=r"cannot write .*0-1/\S+: No space left on device; .*: make room and"):
+        with pytest.raises(
+            MachineError, match=r"cannot write .*0-1/\S+: No space left on device; .*: make room and"
+        ):
             desk.execute(*CELLS)
     assert not list(desk.out.rglob("*.part"))
     assert not list(desk.out.rglob("*.failed.json"))
@@ -195,7 +199,9 @@ def test_a_piece_that_the_other_process_has_finished_meanwhile_is_not_called_bus
     assert desk.execute(CELLS[0]) == Outcome(seeds=2)
 
 
-def test_a_failed_piece_whose_folder_was_removed_begins_anew(desk: Desk, failing: dict[str, BaseException]) -> None:
+def test_a_failed_piece_whose_folder_was_removed_begins_anew(
+    desk: Desk, failing: dict[str, BaseException]
+) -> None:
     failing["R"] = ValueError("no")
     assert list(desk.execute(CELLS[0]).failed) == [desk.folder(CELLS[0])]
     failing.clear()
@@ -211,7 +217,9 @@ def test_no_piece_is_begun_when_the_time_is_up_and_results_are_still_written(des
     assert desk.written == 1
 
 
-def test_every_piece_is_analysed_without_figures_and_an_analysis_that_is_missing_is_made_up(desk: Desk) -> None:
+def test_every_piece_is_analysed_without_figures_and_an_analysis_that_is_missing_is_made_up(
+    desk: Desk,
+) -> None:
     desk.execute(CELLS[0])
     place = desk.folder(CELLS[0]) / "analysis"
     assert not place.exists()
@@ -241,10 +249,14 @@ def test_small_keeps_the_weights_of_the_best_and_the_worst_seed_and_no_checkpoin
     best, worst = max(ood, key=lambda seed: (ood[seed], -seed)), min(ood, key=lambda seed: (ood[seed], -seed))
     assert kept == sorted([f"seed-{best}.safetensors", f"seed-{worst}.safetensors"])
     model = build("lstm", run.config["vocab_size"], run.config["n_classes"], "quick")
-    model.load_state_dict(safetensors.torch.load_file(desk.folder(one) / "weights" / f"seed-{best}.safetensors"))
+    model.load_state_dict(
+        safetensors.torch.load_file(desk.folder(one) / "weights" / f"seed-{best}.safetensors")
+    )
     tokens = ctlpp.generate(one.variant, **one.options).tensors("ood")[3][0]
     assert model.eval()(tokens).equal(run.crowd.member(best).eval()(tokens))
-    assert desk.execute(one, orders=replace(PLAIN, small=True)) == Outcome(seeds=len(one.seeds))  # and that is finished
+    assert desk.execute(one, orders=replace(PLAIN, small=True)) == Outcome(
+        seeds=len(one.seeds)
+    )  # and that is finished
 
 
 def test_small_without_weights_keeps_none(desk: Desk) -> None:

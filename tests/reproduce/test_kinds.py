@@ -23,7 +23,9 @@ def test_every_kind_is_asked_for_all_six_published_numbers(tmp_path: Path) -> No
         assert [(one.model, one.variant) for one in asked(found, kind)] == [
             (model, variant) for model in ("lstm", "transformer", "ndr") for variant in ("A", "R")
         ]
-        assert {(one.protocol, one.repeated) for one in asked(found, kind)} == {(kind.protocol, kind.repeated)}
+        assert {(one.protocol, one.repeated) for one in asked(found, kind)} == {
+            (kind.protocol, kind.repeated)
+        }
 
 
 def test_cells_that_ask_for_the_same_number_stand_together(tmp_path: Path) -> None:
@@ -60,7 +62,9 @@ def test_cells_that_ask_for_the_same_number_stand_together(tmp_path: Path) -> No
         ({}, ""),
     ],
 )
-def test_the_nearest_kind_is_told_over_what_all_have(tmp_path: Path, means: dict[str, float], said: str) -> None:
+def test_the_nearest_kind_is_told_over_what_all_have(
+    tmp_path: Path, means: dict[str, float], said: str
+) -> None:
     for name, mean in means.items():
         make_piece(tmp_path, name, seeds(mean))
     assert nearest(find(tmp_path)) == said
@@ -76,4 +80,6 @@ def test_all_six_are_not_listed_one_by_one(tmp_path: Path) -> None:
     for kind in (REPEATS, PAPER):
         for one in asked(find(tmp_path), kind):
             make_piece(tmp_path, one, seeds(0.5 if kind is PAPER else 0.6))
-    assert nearest(find(tmp_path)).startswith("Nearest to the published OOD accuracies of every model on A and R: **")
+    assert nearest(find(tmp_path)).startswith(
+        "Nearest to the published OOD accuracies of every model on A and R: **"
+    )

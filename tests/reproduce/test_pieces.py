@@ -131,7 +131,9 @@ def test_what_is_not_a_piece_is_nobodys_business(tmp_path: Path) -> None:
     assert to_do(stand(tmp_path, CELL)) == [(0, 1, 2, 3)]
 
 
-def test_a_piece_is_not_taken_if_one_of_its_seeds_has_gone_to_another_process_meanwhile(tmp_path: Path) -> None:
+def test_a_piece_is_not_taken_if_one_of_its_seeds_has_gone_to_another_process_meanwhile(
+    tmp_path: Path,
+) -> None:
     (mine,) = stand(tmp_path, CELL).to_do
     (theirs,) = stand(tmp_path, replace(CELL, seeds=(2, 3, 4))).to_do
     assert take(tmp_path, CELL, theirs)
@@ -173,7 +175,9 @@ def test_a_run_of_other_settings_under_the_same_name_is_refused(
         ({"task": None}, "has max_length None, the plan 3: choose another folder with --out"),
     ],
 )
-def test_a_run_of_another_version_or_of_something_else_is_refused(change: Any, entries: Any, line: str) -> None:
+def test_a_run_of_another_version_or_of_something_else_is_refused(
+    change: Any, entries: Any, line: str
+) -> None:
     out = change(**entries)
     with pytest.raises(ValueError, match=re.escape(line) + "$"):
         stand(out, CELL)
@@ -187,7 +191,9 @@ def test_a_finished_run_with_a_damaged_file_and_no_checkpoint_is_refused_with_wh
     path = out / "runs" / CELL.name / "1-2" / name
     path.write_bytes(b"{")
     text = re.escape(f"{out / 'runs' / CELL.name / '1-2'} is damaged ({path.name} cannot be read")
-    with pytest.raises(ValueError, match=text + r".*\): remove that folder, and its seeds are trained again$"):
+    with pytest.raises(
+        ValueError, match=text + r".*\): remove that folder, and its seeds are trained again$"
+    ):
         stand(out, CELL)
 
 
@@ -197,7 +203,9 @@ def test_a_damaged_run_is_refused_with_what_to_do(change: Any) -> None:
     (folder / "config.json").write_text("{")
     (folder / "result.json").unlink()
     text = re.escape(f"{folder} is damaged (config.json cannot be read: ")
-    with pytest.raises(ValueError, match=text + r".*\): remove that folder, and its seeds are trained again$"):
+    with pytest.raises(
+        ValueError, match=text + r".*\): remove that folder, and its seeds are trained again$"
+    ):
         stand(out, CELL)
 
 

@@ -74,7 +74,12 @@ def test_a_damaged_analysis_of_a_run_without_checkpoint_counts_as_none(execute: 
 
 @pytest.mark.parametrize(
     ("name", "harm"),
-    [("metrics.parquet", lose), ("metrics.parquet", damage), ("result.json", damage), ("result.json", doctor)],
+    [
+        ("metrics.parquet", lose),
+        ("metrics.parquet", damage),
+        ("result.json", damage),
+        ("result.json", doctor),
+    ],
 )
 def test_history_and_result_are_restored_from_the_checkpoint(
     execute: Execute, run: Path, tmp_path: Path, name: str, harm: Callable[[Path], None]
@@ -87,5 +92,7 @@ def test_history_and_result_are_restored_from_the_checkpoint(
     assert execute(ORDERS) == [run]
     assert pq.read_table(run / "metrics.parquet") == history
     assert json.loads((run / "result.json").read_text())["seeds"] == result["seeds"]
-    assert (run / "checkpoint" / "step-000000004.safetensors").stat().st_mtime_ns == weights, "nothing was trained"
+    assert (run / "checkpoint" / "step-000000004.safetensors").stat().st_mtime_ns == weights, (
+        "nothing was trained"
+    )
     assert stand(tmp_path, CELL).finished == (0, 1)

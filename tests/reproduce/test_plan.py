@@ -47,7 +47,9 @@ def test_similarity_needs_no_run_that_table_1_does_not_have() -> None:
 
 
 def test_every_published_number_is_asked_on_data_with_repeats_right_after_the_released_protocol() -> None:
-    on_a_and_r = [cell.name for cell in plan("all") if cell.variant != "S" and "tables" not in cell.experiments[:1]]
+    on_a_and_r = [
+        cell.name for cell in plan("all") if cell.variant != "S" and "tables" not in cell.experiments[:1]
+    ]
     assert on_a_and_r == [
         f"{model}-{variant}-{data}"
         for model in ("lstm", "ndr", "transformer")
@@ -90,7 +92,9 @@ def test_all_has_every_cell_of_every_experiment_once_with_all_its_seeds() -> Non
     assert whole["ndr-R-released"].experiments == ("table1", "repeats", "similarity", "tables")
 
 
-def test_the_miniature_has_every_experiment_in_the_same_order_and_shares_no_folder_with_the_full_one() -> None:
+def test_the_miniature_has_every_experiment_in_the_same_order_and_shares_no_folder_with_the_full_one() -> (
+    None
+):
     full, quick = plan("all", "full"), plan("all", "quick")
     assert {word for cell in quick for word in cell.experiments} == {*EXPERIMENTS}
     assert not {*names(full)} & {*names(quick)}
@@ -122,7 +126,9 @@ def test_a_protocol_or_a_preset_takes_the_place_of_the_planned_one() -> None:
 
 def test_a_miniature_has_a_preset_of_its_own() -> None:
     assert plan("all", "quick", preset="quick") == plan("all", "quick")
-    with pytest.raises(ValueError, match=r"--preset paper is for --scale full: a miniature has its own, quick"):
+    with pytest.raises(
+        ValueError, match=r"--preset paper is for --scale full: a miniature has its own, quick"
+    ):
         plan("all", "quick", preset="paper")
 
 
@@ -133,7 +139,10 @@ def test_only_takes_a_model_and_a_variant_or_the_name_of_a_cell() -> None:
 
 def test_a_cell_says_in_words_what_it_is() -> None:
     titles = [cell.title for cell in plan("all", only=["ndr-S-released-o16-s6", "ndr-R-released-seed3"])]
-    assert titles == ["ndr on S, released, 16 shared functions, 6 shared symbols", "ndr on R, released, data seed 3"]
+    assert titles == [
+        "ndr on S, released, 16 shared functions, 6 shared symbols",
+        "ndr on R, released, data seed 3",
+    ]
     (repeated,) = plan("repeats", "quick", only=["lstm-R-released-repeats-quick"])
     assert repeated.title == "lstm on R, released, repeated sequences, preset quick"
 
@@ -152,6 +161,8 @@ def test_a_cell_says_in_words_what_it_is() -> None:
         ),
     ],
 )
-def test_a_mistake_is_answered_with_what_there_is_to_choose_from(arguments: dict[str, Any], line: str) -> None:
+def test_a_mistake_is_answered_with_what_there_is_to_choose_from(
+    arguments: dict[str, Any], line: str
+) -> None:
     with pytest.raises(ValueError, match=re.escape(line) + "$"):
         plan(**arguments)

@@ -37,8 +37,17 @@ def test_the_parquet_file_has_a_row_for_each_cell_selection_and_split(full: Path
     rows = pq.read_table(full / "results.parquet").to_pylist()
     assert len(rows) == 12 * 2 * 2
     assert len({(row["cell"], row["selection"], row["split"]) for row in rows}) == len(rows)
-    (one,) = [row for row in rows if (row["cell"], row["split"]) == (NAME, "ood") and row["selection"] == "all seeds"]
-    assert (one["seeds"], one["planned"], one["published_mean"], one["published_above_95"]) == (25, 25, 0.75, 8)
+    (one,) = [
+        row
+        for row in rows
+        if (row["cell"], row["split"]) == (NAME, "ood") and row["selection"] == "all seeds"
+    ]
+    assert (one["seeds"], one["planned"], one["published_mean"], one["published_above_95"]) == (
+        25,
+        25,
+        0.75,
+        8,
+    )
     assert one["interval_low"] < one["mean"] < one["interval_high"]
     assert [entry["length"] for entry in one["by_length"]] == [2, 3, 4, 5, 6]
 
@@ -68,8 +77,12 @@ def test_what_was_asked_for_is_told_before_the_whole_plan(done: int, asked: int,
 
 
 UNUSABLE: dict[str, Callable[[Path], object]] = {
-    "damaged, result.json cannot be read": lambda folder: (folder / "result.json").write_text("not what it was"),
-    "damaged, config.json cannot be read": lambda folder: (folder / "config.json").write_text("not what it was"),
+    "damaged, result.json cannot be read": lambda folder: (folder / "result.json").write_text(
+        "not what it was"
+    ),
+    "damaged, config.json cannot be read": lambda folder: (folder / "config.json").write_text(
+        "not what it was"
+    ),
     "version, written by another": lambda folder: (folder / "config.json").write_text(
         '{"format": 99, "model": 1, "seeds": 1, "recipe": 1}'
     ),
@@ -86,7 +99,9 @@ def test_runs_that_cannot_be_used_are_named_and_the_others_count(tmp_path: Path)
     table = (tmp_path / "results.md").read_text()
     for seed, said in enumerate(UNUSABLE):
         assert f"\nruns/{NAME}/{seed}-{seed}: {said}" in str(written)
-        assert re.search(rf"^\| `{NAME}/{seed}-{seed}` .* \| {said.replace(',', ':', 1)}", table, re.MULTILINE)
+        assert re.search(
+            rf"^\| `{NAME}/{seed}-{seed}` .* \| {said.replace(',', ':', 1)}", table, re.MULTILINE
+        )
 
 
 @pytest.mark.parametrize("name", ["similarity.parquet", "analysis.json"])
@@ -130,13 +145,17 @@ def test_a_full_disk_leaves_the_old_file_whole(tmp_path: Path, monkeypatch: pyte
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "write_bytes", full_disk)
-    with pytest.raises(ValueError, match=r"file: No space left on device; choose another place or make room$"):
+    with pytest.raises(
+        ValueError, match=r"file: No space left on device; choose another place or make room$"
+    ):
         replace_file(tmp_path / "file", b"new")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
     assert (tmp_path / "file").read_bytes() == b"old"
 
 
-def test_a_file_that_would_be_the_same_is_not_touched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_would_be_the_same_is_not_touched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_results(tmp_path)
     monkeypatch.setattr(Path, "write_bytes", lambda *_: pytest.fail("written again"))
     write_results(tmp_path)

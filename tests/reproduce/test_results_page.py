@@ -47,13 +47,19 @@ def test_every_published_number_stands_above_ours_on_each_kind_of_data(full: Pat
 def test_the_verdicts_are_counted_for_each_kind_of_data(full: Path) -> None:
     points = [line for line in chapter(page_of(full), "In short").splitlines() if line.startswith("- **")]
     assert [point.split("**")[1] for point in points] == ["`released` with repeats", "`released`", "`paper`"]
-    assert "of 6 published OOD accuracies 1 reproduced (NDR on R), 1 higher (NDR on A) and 4 not run (" in points[0]
+    assert (
+        "of 6 published OOD accuracies 1 reproduced (NDR on R), 1 higher (NDR on A) and 4 not run ("
+        in points[0]
+    )
     assert "1 lower (Bi-LSTM on A) and 5 not run (" in points[2]
 
 
 def test_names_that_a_newcomer_may_misread_are_explained(full: Path) -> None:
     top = page_of(full).split("## In short")[0]
-    assert "`paper` and `released` name protocols of the data; hyper-parameters are those of the released code" in top
+    assert (
+        "`paper` and `released` name protocols of the data; hyper-parameters are those of the released code"
+        in top
+    )
     assert "*Published mean inside*: " in (full / "results.md").read_text().split("\n## ")[0]
 
 
@@ -67,20 +73,24 @@ def test_the_page_says_what_differs_and_asks_for_reasons(full: Path) -> None:
 def test_the_page_says_what_repeated_sequences_do(full: Path) -> None:
     text = chapter(page_of(full), "Repeated function sequences")
     assert re.search(
-        r"\*\*NDR on R, released\.\*\* They make no difference that so many seeds can show: .\d\.\d\d \(", text
+        r"\*\*NDR on R, released\.\*\* They make no difference that so many seeds can show: .\d\.\d\d \(",
+        text,
     )
 
 
 def test_repeats_have_their_rows_in_the_tables_of_a_and_r(full: Path) -> None:
     text = chapter((full / "results.md").read_text(), "Models on A and R: OOD accuracy")
-    assert re.search(r"\| NDR on R, released, repeated sequences \| 25 \| .* \| 0\.75 ± 0\.27 \| yes \|", text)
+    assert re.search(
+        r"\| NDR on R, released, repeated sequences \| 25 \| .* \| 0\.75 ± 0\.27 \| yes \|", text
+    )
 
 
 def test_the_page_tells_variance_between_and_within_tables(full: Path) -> None:
     text = chapter(page_of(full), "How much the function table matters")
     assert "| NDR on R, released | 3 | 25, 5, 5 |" in text
     assert re.search(
-        r"The table matters \(p [<=] 0\.0\d+\): the means are \d\.\d\d \(25 seeds\), \d\.\d\d \(5 seeds\) and", text
+        r"The table matters \(p [<=] 0\.0\d+\): the means are \d\.\d\d \(25 seeds\), \d\.\d\d \(5 seeds\) and",
+        text,
     )
 
 
@@ -145,7 +155,9 @@ def test_a_run_that_nobody_looked_into_is_shown_as_that(tmp_path: Path) -> None:
     make_piece(tmp_path, NAME, [0.6], first=2)
     write_results(tmp_path)
     lines = (tmp_path / "results.md").read_text().splitlines()
-    states = {line.split("`")[1]: line.split("|")[-2].strip() for line in lines if line.startswith(f"| `{NAME}/")}
+    states = {
+        line.split("`")[1]: line.split("|")[-2].strip() for line in lines if line.startswith(f"| `{NAME}/")
+    }
     assert states == {f"{NAME}/0-1": "finished", f"{NAME}/2-2": "finished, not analysed"}
 
 
@@ -155,7 +167,10 @@ def test_a_cell_in_which_no_seed_converged_has_rows_figures_and_a_line_on_the_pa
     write_page(tmp_path, tmp_path / "page.md")
     text = (tmp_path / "page.md").read_text()
     assert "| Transformer on R, released | 0 | 2 | 0 | 0.15 ± 0.07 (2 seeds) |" in text
-    assert "| – | undecided, no seed counts; 2 left out (IID ≤ 0.5, or beyond 25); 48 of 50 seeds to come |" in text
+    assert (
+        "| – | undecided, no seed counts; 2 left out (IID ≤ 0.5, or beyond 25); 48 of 50 seeds to come |"
+        in text
+    )
 
 
 def test_a_reproduced_ood_accuracy_beside_an_iid_accuracy_that_is_not_says_so(tmp_path: Path) -> None:
@@ -179,7 +194,9 @@ def test_what_was_asked_for_under_another_protocol_is_on_the_page(tmp_path: Path
     assert "staged.png" in written.figures
     assert "**This is a miniature**" in text
     assert "Bi-LSTM, paper:" in chapter(text, "Variant S")
-    assert "| NDR on R, paper, preset quick | 2 | 2, 2 |" in chapter(text, "How much the function table matters")
+    assert "| NDR on R, paper, preset quick | 2 | 2, 2 |" in chapter(
+        text, "How much the function table matters"
+    )
 
 
 def test_a_single_seed_has_a_mean_and_nothing_that_needs_two(tmp_path: Path) -> None:

@@ -19,7 +19,9 @@ OOD = [0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.97, 0.99, 1.0]
 def measured(folder: Path, **values: list[float]) -> None:
     """An analysis that holds nothing but measures."""
     content = json.loads((folder / "analysis" / "analysis.json").read_text())
-    content["measures"] = {name: {"label": name, "meaning": "…", "values": own} for name, own in values.items()}
+    content["measures"] = {
+        name: {"label": name, "meaning": "…", "values": own} for name, own in values.items()
+    }
     (folder / "analysis" / "analysis.json").write_text(json.dumps(content))
 
 
@@ -47,7 +49,10 @@ def test_the_page_has_a_sentence_a_figure_and_a_table(tmp_path: Path) -> None:
     assert "predictors.png" in write_results(tmp_path).figures
     write_page(tmp_path, tmp_path / "page.md")
     text = (tmp_path / "page.md").read_text().split("## Which measure predicts failure")[1].split("\n## ")[0]
-    assert "NDR on R, released: the best predictors are interchange across (1.00) and cosine across (−0.9" in text
+    assert (
+        "NDR on R, released: the best predictors are interchange across (1.00) and cosine across (−0.9"
+        in text
+    )
     assert "| interchange across | 1.00 (1.00 – 1.00) |" in text
     assert "figures/predictors.png" in text
 
@@ -63,7 +68,9 @@ def test_a_picture_that_predicts_little_is_named(tmp_path: Path) -> None:
     assert predictors_table([one]).splitlines()[-1].startswith("| cosine across | ")
 
 
-@pytest.mark.parametrize("ood", [OOD[:7], [0.2, *[0.97] * 9], [0.99] * 10], ids=["few", "one apart", "all alike"])
+@pytest.mark.parametrize(
+    "ood", [OOD[:7], [0.2, *[0.97] * 9], [0.99] * 10], ids=["few", "one apart", "all alike"]
+)
 def test_where_there_is_nothing_to_predict_nothing_is_said(tmp_path: Path, ood: list[float]) -> None:
     two_pieces(tmp_path, ood)
     assert predictions(find(tmp_path)) == []

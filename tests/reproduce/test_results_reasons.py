@@ -9,13 +9,13 @@ import pyarrow as pa
 import pytest
 from tests.reproduce.making import make_piece, scatter
 
-from ctlpp.analysis.history import History
 from ctlpp.reproduce.plan import plan
 from ctlpp.reproduce.results.claims import FAILS, HOLDS, OPEN, Claim, claims
 from ctlpp.reproduce.results.found import Found, find
 from ctlpp.reproduce.results.learning import learning_of
 from ctlpp.reproduce.results.reasons import reasons, statement
 from ctlpp.reproduce.results.repeating import repeats_sentence
+from ctlpp.runs.history import History
 
 NAME = "ndr-R-released"
 HIGH, PUBLISHED = scatter(0.97, 0.02, 25), [0.5, 1.0] * 12 + [0.75]
@@ -37,12 +37,24 @@ def test_a_statement_has_both_means_the_difference_and_the_successes(tmp_path: P
 @pytest.mark.parametrize(
     ("repeated", "said"),
     [
-        (PUBLISHED, "shrinks from 0.22 to 0.00: they explain the difference. Verdict: *higher* without them, *repro"),
+        (
+            PUBLISHED,
+            "shrinks from 0.22 to 0.00: they explain the difference. Verdict: *higher* without them, *repro",
+        ),
         ([0.55] * 25, "shrinks from 0.22 (above it) to 0.20 (below it): they overshoot the published mean."),
-        ([0.7] * 13 + [0.5] * 12, "shrinks from 0.22 (above it) to 0.15 (below it): they overshoot the published"),
+        (
+            [0.7] * 13 + [0.5] * 12,
+            "shrinks from 0.22 (above it) to 0.15 (below it): they overshoot the published",
+        ),
         ([0.53] * 25, "stays 0.22, on the other side: they overshoot the published mean."),
-        ([0.5, 0.6, 0.7, 0.8], "they may explain the difference. Verdict: *higher* without them, *undecided* with"),
-        (HIGH[::-1], "stays 0.22: nothing shows that they explain the difference. Verdict: *higher* both ways."),
+        (
+            [0.5, 0.6, 0.7, 0.8],
+            "they may explain the difference. Verdict: *higher* without them, *undecided* with",
+        ),
+        (
+            HIGH[::-1],
+            "stays 0.22: nothing shows that they explain the difference. Verdict: *higher* both ways.",
+        ),
         (scatter(0.9, 0.02, 25, 9), "shrinks from 0.22 to 0.16: they explain a part of the difference."),
         ([1.0] * 25, "grows from 0.22 to 0.25: they make the difference larger."),
     ],
@@ -63,14 +75,18 @@ def test_repeated_sequences_beside_a_reproduced_number_leave_nothing_to_explain(
     found = find(tmp_path)
     text = repeats_sentence(found, found.cells[NAME], found.cells[f"{NAME}-repeats"])
     assert text.startswith("They lower the accuracy: −0.")
-    assert re.search(r"grows from 0\.0\d to 0\.5\d\. Verdict: \*reproduced\* without them, \*lower\* with them\.", text)
+    assert re.search(
+        r"grows from 0\.0\d to 0\.5\d\. Verdict: \*reproduced\* without them, \*lower\* with them\.", text
+    )
 
 
 def test_what_matters_is_how_much_of_the_distance_is_left(tmp_path: Path) -> None:
     make_piece(tmp_path, "lstm-A-released", scatter(0.17, 0.13, 25), iid=0.2)
     make_piece(tmp_path, "lstm-A-released-repeats", [0.97, 0.98] * 12 + [0.975])
     text = sentences(find(tmp_path), "lstm-A-released")
-    assert re.search(r"shrinks from 0\.\d\d \(below it\) to 0\.03 \(above it\): they explain most of the diff", text)
+    assert re.search(
+        r"shrinks from 0\.\d\d \(below it\) to 0\.03 \(above it\): they explain most of the diff", text
+    )
     assert "Verdict: *lower* without them, *higher* with them." in text
 
 
@@ -78,7 +94,9 @@ def test_one_seed_cannot_tell_what_repeats_do(tmp_path: Path) -> None:
     make_piece(tmp_path, NAME, HIGH)
     make_piece(tmp_path, f"{NAME}-repeats", [0.5])
     found = find(tmp_path)
-    assert repeats_sentence(found, found.cells[NAME], found.cells[f"{NAME}-repeats"]) == "Too few seeds to tell."
+    assert (
+        repeats_sentence(found, found.cells[NAME], found.cells[f"{NAME}-repeats"]) == "Too few seeds to tell."
+    )
 
 
 def test_a_cell_that_did_not_learn_its_data_is_told_so(tmp_path: Path) -> None:
@@ -88,21 +106,32 @@ def test_a_cell_that_did_not_learn_its_data_is_told_so(tmp_path: Path) -> None:
         "*Has it learned data like its training data?* Not every seed: IID accuracy is 0.44 ± 0.29, published"
         " 1.00 ± 0.01. Above 0.95 IID at the end: 5 of 25 seeds"
     ) in text
-    assert "*Stopped too early?* It cannot be told: no seed came to it in the last tenth of the steps, 20 hav" in text
+    assert (
+        "*Stopped too early?* It cannot be told: no seed came to it in the last tenth of the steps, 20 hav"
+        in text
+    )
 
 
 def test_seeds_that_have_not_learned_their_data_are_no_reason_for_a_higher_mean(tmp_path: Path) -> None:
     make_piece(tmp_path, "ndr-A-released", scatter(0.6, 0.1, 25), iid=[1.0] * 21 + [0.3] * 4)
     text = sentences(find(tmp_path), "ndr-A-released")
     assert (
-        "too early?* For 4 seeds to learn the data, but that cannot make the mean higher than published; over" in text
+        "too early?* For 4 seeds to learn the data, but that cannot make the mean higher than published; over"
+        in text
     )
 
 
 def test_a_seed_has_learned_from_the_step_on_from_which_it_stays_above() -> None:
-    rows = {"step": [10, 20, 30, 95, 100] * 2, "seed": [0] * 5 + [1] * 5, "split": ["iid"] * 10, "length": [0] * 10}
+    rows = {
+        "step": [10, 20, 30, 95, 100] * 2,
+        "seed": [0] * 5 + [1] * 5,
+        "split": ["iid"] * 10,
+        "length": [0] * 10,
+    }
     accuracy = [0.99, 0.5, 0.99, 1.0, 1.0, 0.1, 0.1, 0.1, 0.1, 0.96]
-    both = pa.concat_tables(pa.table(rows | {"split": [split] * 10, "accuracy": accuracy}) for split in ("iid", "ood"))
+    both = pa.concat_tables(
+        pa.table(rows | {"split": [split] * 10, "accuracy": accuracy}) for split in ("iid", "ood")
+    )
     found = learning_of(History.of(both))
     assert found is not None
     assert (found.learned, found.half, found.late, found.steps, found.seeds) == ((30, 100), 30, 1, 100, 2)
@@ -118,7 +147,9 @@ def test_a_seed_has_learned_from_the_step_on_from_which_it_stays_above() -> None
         (0.001, "beyond that."),
     ],
 )
-def test_other_function_tables_are_held_against_the_difference(tmp_path: Path, apart: float, within: str) -> None:
+def test_other_function_tables_are_held_against_the_difference(
+    tmp_path: Path, apart: float, within: str
+) -> None:
     make_piece(tmp_path, NAME, [0.99, 0.98, 0.985, 0.99, 0.98] * 5)
     for table in (1, 2, 3, 4):
         values = [0.985 - apart * table / 2, 0.98 - apart * table / 2] * 3

@@ -112,7 +112,9 @@ def test_the_gap_at_equal_lengths_leaves_out_lengths_that_one_split_lacks(tmp_pa
 
 @pytest.mark.parametrize("variant", ["A", "R"])
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_the_gap_at_equal_lengths_rests_on_held_out_examples_and_on_enough_of_them(variant: str, protocol: str) -> None:
+def test_the_gap_at_equal_lengths_rests_on_held_out_examples_and_on_enough_of_them(
+    variant: str, protocol: str
+) -> None:
     data = ctlpp.generate(variant, protocol=protocol)
     lengths = equal_lengths(data["iid"], data["ood"], protocol)
     assert lengths == ([3, 4, 5, 6] if protocol == "released" else [2, 3, 4, 5, 6])
@@ -151,4 +153,6 @@ def test_a_run_that_is_not_what_its_folder_says_is_set_aside_and_named(tmp_path:
     make_piece(tmp_path, "lstm-R-released", [0.5, 0.7]).parent.rename(tmp_path / "runs" / NAME)
     cell = find(tmp_path).cells[NAME]
     assert not cell.seeds
-    assert [(other.state, other.reason) for other in cell.others] == [("different", "has model lstm, the plan ndr")]
+    assert [(other.state, other.reason) for other in cell.others] == [
+        ("different", "has model lstm, the plan ndr")
+    ]

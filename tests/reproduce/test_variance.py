@@ -22,7 +22,9 @@ def tables(between: float, within: float, sizes: Sequence[int], seed: int) -> li
 
 
 @given(sizes=equal, seed=st.integers(0, 1000))
-def test_the_components_add_up_to_the_mean_squares_of_an_analysis_of_variance(sizes: list[int], seed: int) -> None:
+def test_the_components_add_up_to_the_mean_squares_of_an_analysis_of_variance(
+    sizes: list[int], seed: int
+) -> None:
     values = tables(0.1, 0.05, sizes, seed)
     found = components(values)
     ratio = f_oneway(*values).statistic

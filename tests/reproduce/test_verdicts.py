@@ -46,7 +46,9 @@ def test_seeds_like_the_published_ones_reproduce_them(model: str, variant: str, 
     assert word(normal(published[0], published[1], 25), published) == REPRODUCED
 
 
-@pytest.mark.parametrize(("shift", "expected"), [(0.04, REPRODUCED), (0.13, UNDECIDED), (0.18, HIGHER), (-0.18, LOWER)])
+@pytest.mark.parametrize(
+    ("shift", "expected"), [(0.04, REPRODUCED), (0.13, UNDECIDED), (0.18, HIGHER), (-0.18, LOWER)]
+)
 def test_the_farther_the_mean_is_off_the_less_it_is_reproduced(shift: float, expected: str) -> None:
     assert word(normal(0.75 + shift, 0.27, 25), NDR) == expected
 
@@ -94,11 +96,7 @@ def test_no_number_of_our_seeds_makes_up_for_too_few_published_ones() -> None:
     assert word(normal(0.85, 0.2, 100_000), NDR) == UNDECIDED
 
 
-@given(
-    values=st.lists(st.floats(0, 1), min_size=2, max_size=30),
-    mean=st.floats(0, 1),
-    std=st.floats(0, 0.4),
-)
+@given(values=st.lists(st.floats(0, 1), min_size=2, max_size=30), mean=st.floats(0, 1), std=st.floats(0, 0.4))
 def test_a_verdict_agrees_with_its_interval(values: list[float], mean: float, std: float) -> None:
     found = verdict(values, (mean, std))
     assert found.word in (REPRODUCED, HIGHER, LOWER, UNDECIDED)

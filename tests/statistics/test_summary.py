@@ -21,7 +21,9 @@ def test_the_wilson_interval_is_that_of_scipy(tries: int, data: st.DataObject) -
 
 def test_the_interval_of_a_mean_is_scipys_bootstrap() -> None:
     values = np.random.Generator(np.random.PCG64(1)).random(25)
-    theirs = bootstrap((values,), np.mean, n_resamples=20_000, method="BCa", random_state=np.random.default_rng(7))
+    theirs = bootstrap(
+        (values,), np.mean, n_resamples=20_000, method="BCa", random_state=np.random.default_rng(7)
+    )
     (found,) = mean_intervals([values.tolist()])
     assert found == pytest.approx(tuple(theirs.confidence_interval), abs=0.01)
     assert RESAMPLES >= 1000
@@ -62,7 +64,13 @@ def test_a_summary_counts_diverged_seeds_as_not_solved(values: list[float], dive
 
 def test_no_seeds_make_no_numbers() -> None:
     found = summarise([])
-    assert (found.seeds, found.mean, found.std, found.interval, found.solved_share) == (0, None, None, None, None)
+    assert (found.seeds, found.mean, found.std, found.interval, found.solved_share) == (
+        0,
+        None,
+        None,
+        None,
+        None,
+    )
 
 
 def test_the_difference_from_a_published_mean_is_welchs_and_wider_by_its_rounding() -> None:

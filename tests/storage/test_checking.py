@@ -33,7 +33,10 @@ def edit(folder: Path, format: str, change: Change, traces: str) -> None:
             entry["sha256"] = digest(table.to_batches())
         if traces == COUNTS:
             lengths = [len(row["input"].split()) - 1 for row in split]
-            entry |= {"examples": len(split), "by_length": {str(n): lengths.count(n) for n in sorted(set(lengths))}}
+            entry |= {
+                "examples": len(split),
+                "by_length": {str(n): lengths.count(n) for n in sorted(set(lengths))},
+            }
     (folder / "task.json").write_text(json.dumps(task), encoding="utf-8")
 
 
@@ -83,7 +86,9 @@ def row_added(rows: Rows, _: Task) -> None:
     seen = {row["input"] for name in ("train", "iid") for row in rows[name]}
     unseen = [row for row in rows["pairs"] if row["input"] not in seen]
     first, second = "abcdef", "ghijkl"
-    rows["train"].append(next(row for row in unseen if row["input"][0] in second and row["input"][2] in first))
+    rows["train"].append(
+        next(row for row in unseen if row["input"][0] in second and row["input"][2] in first)
+    )
 
 
 def single_removed(rows: Rows, task: Task) -> None:
@@ -148,10 +153,19 @@ EDITS: list[tuple[Change, list[str]]] = [  # what is said if traces are left, su
         unknown_function,
         [CHANGED, *2 * [r"train\.\w+: row 100 is no example of this task: input 'a zz 1', output '\d'"]],
     ),
-    (too_long, [CHANGED, r"train has by_length \{.*\}, its file has \{.*'6': 1\}", "row 100, 'a g a g a g 1' -> "]),
-    (split_emptied, [*3 * [r"iid\.\w+ has 0 rows|iid\.\w+: the file is damaged|iid has 0 examples, the recipe"]]),
+    (
+        too_long,
+        [CHANGED, r"train has by_length \{.*\}, its file has \{.*'6': 1\}", "row 100, 'a g a g a g 1' -> "],
+    ),
+    (
+        split_emptied,
+        [*3 * [r"iid\.\w+ has 0 rows|iid\.\w+: the file is damaged|iid has 0 examples, the recipe"]],
+    ),
     (label_changed, [*3 * [rf"pairs\.\w+: row 7, {EXAMPLE}, has the wrong label `allowed`"]]),
-    (length_changed, [*3 * [r"train\.\w+: row 100 is no example of this task: input '\w \w \d', output '\d'"]]),
+    (
+        length_changed,
+        [*3 * [r"train\.\w+: row 100 is no example of this task: input '\w \w \d', output '\d'"]],
+    ),
 ]
 CASES = [
     pytest.param(format, change, traces, text, id=f"{change.__name__}-{format}-{traces}")
@@ -218,7 +232,9 @@ RELEASED = [
 
 
 @pytest.mark.parametrize(("change", "text"), RELEASED)
-def test_the_released_protocol_allows_its_own_overlap_and_no_other(copies: Folders, change: Change, text: str) -> None:
+def test_the_released_protocol_allows_its_own_overlap_and_no_other(
+    copies: Folders, change: Change, text: str
+) -> None:
     folder = copies("A", "released")
     edit(folder, "parquet", change, COUNTS)
     with pytest.raises(ValueError, match=text):
@@ -237,5 +253,7 @@ def s_single(rows: Rows, _: Task) -> None:
 def test_in_s_a_row_that_a_restriction_excludes_is_caught(copies: Folders, change: Change) -> None:
     folder = copies("S")
     edit(folder, "parquet", change, COUNTS)
-    with pytest.raises(ValueError, match=r"train\.parquet: row 0, '.*' -> '\d', is not in the graph of train"):
+    with pytest.raises(
+        ValueError, match=r"train\.parquet: row 0, '.*' -> '\d', is not in the graph of train"
+    ):
         check(folder)

@@ -33,7 +33,9 @@ def test_a_damaged_file_is_named(copies: Folders, format: str, damage: str) -> N
         kept = {"truncated": content[: len(content) // 2], "emptied": b"", "noise": bytes(range(256))}
         path.write_bytes(kept[damage])
     for read in (check, load):
-        with pytest.raises(ValueError, match=r"train\.\w+(: the file is (damaged|missing)| has \d+ rows)") as caught:
+        with pytest.raises(
+            ValueError, match=r"train\.\w+(: the file is (damaged|missing)| has \d+ rows)"
+        ) as caught:
             read(folder)
         assert len(str(caught.value).splitlines()) == 1
 
@@ -59,7 +61,11 @@ def test_changed_bytes_are_refused_in_one_line_or_change_no_row(copies: Folders,
 def test_a_text_file_with_the_same_rows_but_other_bytes_is_caught(copies: Folders, change: bytes) -> None:
     folder = copies("A", format="text")
     content = (folder / "train.txt").read_bytes()
-    edited = {b"\n": content + b"\n", b"\r\n": content.replace(b"\n", b"\r\n"), b"\xef\xbb\xbf": change + content}
+    edited = {
+        b"\n": content + b"\n",
+        b"\r\n": content.replace(b"\n", b"\r\n"),
+        b"\xef\xbb\xbf": change + content,
+    }
     (folder / "train.txt").write_bytes(edited[change])
     assert_refused(folder, r"train\.txt does not have the sha256 in task\.json: the file was changed")
 
@@ -76,7 +82,9 @@ def test_a_card_that_leads_to_other_files_is_caught(copies: Folders, change: str
     if change == "removed":
         card.unlink()
     else:
-        card.write_text(card.read_text(encoding="utf-8").replace('"ood.parquet"', '"iid.parquet"'), encoding="utf-8")
+        card.write_text(
+            card.read_text(encoding="utf-8").replace('"ood.parquet"', '"iid.parquet"'), encoding="utf-8"
+        )
     assert_refused(card.parent, r"README\.md: its header does not name the files of task\.json")
 
 
@@ -90,5 +98,7 @@ def test_loading_checks_the_sums(copies: Folders) -> None:
     folder = copies("A", format="text")
     path = folder / "iid.txt"
     path.write_bytes(path.read_bytes().replace(b"\t0\n", b"\t1\n", 1))
-    with pytest.raises(ValueError, match=r"iid\.txt does not have the sha256 in task\.json: the file was changed"):
+    with pytest.raises(
+        ValueError, match=r"iid\.txt does not have the sha256 in task\.json: the file was changed"
+    ):
         load(folder)

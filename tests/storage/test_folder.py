@@ -43,14 +43,20 @@ def test_a_folder_is_loaded_as_it_was_saved(
 def test_the_sums_are_the_same_in_every_format_and_that_of_the_text_file_itself(
     originals: Folders, variant: str
 ) -> None:
-    entries = {f: json.loads((originals(variant, format=f) / "task.json").read_text())["splits"] for f in FORMATS}
+    entries = {
+        f: json.loads((originals(variant, format=f) / "task.json").read_text())["splits"] for f in FORMATS
+    }
     for split, entry in entries["text"].items():
         file = originals(variant, format="text") / entry["file"]
-        assert {entries[f][split]["sha256"] for f in FORMATS} == {hashlib.sha256(file.read_bytes()).hexdigest()}
+        assert {entries[f][split]["sha256"] for f in FORMATS} == {
+            hashlib.sha256(file.read_bytes()).hexdigest()
+        }
 
 
 @each_format
-def test_a_loaded_folder_can_be_saved_again_as_the_same_folder(originals: Folders, format: str, tmp_path: Path) -> None:
+def test_a_loaded_folder_can_be_saved_again_as_the_same_folder(
+    originals: Folders, format: str, tmp_path: Path
+) -> None:
     original = originals("S", format=format)
     load(original).save(tmp_path / "again", format=format)
     assert everything_below(tmp_path / "again") == everything_below(original)
@@ -65,7 +71,9 @@ def test_an_untouched_folder_is_proved(originals: Folders, variant: str, format:
     content = json.loads((folder / "task.json").read_text())
     assert proof.examples == {name: entry["examples"] for name, entry in content["splits"].items()}
     overlaps = {pair: n for pair, n in proof.overlaps.items() if n}
-    assert overlaps == ({("train", "iid"): content["splits"]["iid"]["in_train"]} if protocol == "released" else {})
+    assert overlaps == (
+        {("train", "iid"): content["splits"]["iid"]["in_train"]} if protocol == "released" else {}
+    )
 
 
 def test_the_folder_has_one_file_a_split_the_task_and_a_card(originals: Folders) -> None:
@@ -75,13 +83,18 @@ def test_the_folder_has_one_file_a_split_the_task_and_a_card(originals: Folders)
         assert names == {"task.json", "README.md", *(split + ending for split in splits)}
 
 
-def test_task_json_has_the_entries_of_the_interface(small: Callable[..., Dataset], originals: Folders) -> None:
+def test_task_json_has_the_entries_of_the_interface(
+    small: Callable[..., Dataset], originals: Folders
+) -> None:
     content = json.loads((originals("S") / "task.json").read_text(encoding="utf-8"))
     task = small("S").task
     assert content["format"] == 1
     assert (content["variant"], content["protocol"], content["seed"], content["order"]) == (
-        "S", "paper", 0, "right-to-left",
-    )  # fmt: skip
+        "S",
+        "paper",
+        0,
+        "right-to-left",
+    )
     assert content["symbols"] == ["0", "1", "2", "3"]
     assert content["functions"] == {name: list(table) for name, table in task.functions.items()}
     assert content["groups"] == {group: list(names) for group, names in task.groups.items()}
@@ -94,7 +107,9 @@ def test_task_json_has_the_entries_of_the_interface(small: Callable[..., Dataset
     assert len(train["sha256"]) == 64
 
 
-def test_only_the_released_protocol_admits_an_overlap(small: Callable[..., Dataset], originals: Folders) -> None:
+def test_only_the_released_protocol_admits_an_overlap(
+    small: Callable[..., Dataset], originals: Folders
+) -> None:
     for protocol in ("paper", "released"):
         entries = json.loads((originals("A", protocol) / "task.json").read_text())["splits"]
         admitted = {name: entry["in_train"] for name, entry in entries.items() if "in_train" in entry}
@@ -121,7 +136,9 @@ def test_rows_of_text_files_can_be_read_by_anyone(
 
 
 def test_a_dataset_with_more_than_256_functions_and_long_examples_survives(tmp_path: Path) -> None:
-    dataset = generate("CTL", functions=300, max_length=9, train=3000, iid=20, ood=20, symbols=6, ood_max_length=30)
+    dataset = generate(
+        "CTL", functions=300, max_length=9, train=3000, iid=20, ood=20, symbols=6, ood_max_length=30
+    )
     dataset.save(tmp_path / "data")
     check(tmp_path / "data")
     loaded = load(tmp_path / "data")

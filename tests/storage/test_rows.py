@@ -21,7 +21,9 @@ def table_of(dataset: Dataset, split: str) -> pa.Table:
 
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("order", ["right-to-left", "left-to-right"])
-def test_what_is_written_as_text_is_read_back(small: Callable[..., Dataset], variant: str, order: str) -> None:
+def test_what_is_written_as_text_is_read_back(
+    small: Callable[..., Dataset], variant: str, order: str
+) -> None:
     dataset = small(variant, order=order)
     for split, parts in dataset.splits.items():
         parsed = parse(dataset.task, table_of(dataset, split), split)
@@ -61,7 +63,9 @@ cells = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
 def test_lines_are_input_tab_output_newline_also_of_a_slice(
     pairs: list[tuple[str, str]], start: int, length: int
 ) -> None:
-    columns = {name: pa.array([pair[i] for pair in pairs], pa.string()) for i, name in enumerate(("input", "output"))}
+    columns = {
+        name: pa.array([pair[i] for pair in pairs], pa.string()) for i, name in enumerate(("input", "output"))
+    }
     batch = pa.RecordBatch.from_pydict(columns).slice(min(start, len(pairs)), length)
     expected = "".join(f"{question}\t{answer}\n" for question, answer in pairs[start : start + length])
     assert lines(batch) == expected.encode()

@@ -40,7 +40,9 @@ def test_the_recipe_and_the_card_name_the_limit(tmp_path: Path, limit: int | str
 
 
 def test_the_card_names_an_exception_only_if_there_is_one(tmp_path: Path) -> None:
-    assert "the exception" not in (limited(tmp_path / "paper", "n/2", "S") / "README.md").read_text(encoding="utf-8")
+    assert "the exception" not in (limited(tmp_path / "paper", "n/2", "S") / "README.md").read_text(
+        encoding="utf-8"
+    )
     card = (limited(tmp_path / "released", "n/2", "S", "released") / "README.md").read_text(encoding="utf-8")
     assert "Pairs are the exception: `train` has them all." in card
 
@@ -86,7 +88,9 @@ def test_a_row_of_another_sequence_is_caught_though_everything_else_is_right(tmp
     write_rows(folder / "train.parquet", table.to_batches(), "parquet")
     task["splits"]["train"]["sha256"] = digest(table.to_batches())
     (folder / "task.json").write_text(json.dumps(task), encoding="utf-8")
-    with pytest.raises(ValueError, match=r"train and iid have 81 function sequences of length 4, .* allows 80"):
+    with pytest.raises(
+        ValueError, match=r"train and iid have 81 function sequences of length 4, .* allows 80"
+    ):
         check(folder)
 
 
@@ -94,5 +98,7 @@ def test_a_row_of_another_sequence_is_caught_though_everything_else_is_right(tmp
 def test_a_recipe_with_another_limit_is_refused(tmp_path: Path, value: object) -> None:
     folder = limited(tmp_path, 80)
     rewrite(folder, distinct_sequences=value)
-    with pytest.raises(ValueError, match=r"task.json: distinct_sequences .*: use a whole number from 1, or n/7"):
+    with pytest.raises(
+        ValueError, match=r"task.json: distinct_sequences .*: use a whole number from 1, or n/7"
+    ):
         load(folder)

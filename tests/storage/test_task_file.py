@@ -80,11 +80,20 @@ OF_A: dict[str, tuple[Callable[[Task], Any], str]] = {
     "format true": (put("format", True), "format True is not known; this version reads format 1"),
     "no format": (drop("format"), "format None is not known; this version reads format 1"),
     "examples": (put("splits", "train", "examples", 599), "train.parquet has 600 rows, task.json says 599"),
-    "by_length": (put("splits", "train", "by_length", {"2": 600}), "train has by_length {'2': 600}, its file has {'1'"),
+    "by_length": (
+        put("splits", "train", "by_length", {"2": 600}),
+        "train has by_length {'2': 600}, its file has {'1'",
+    ),
     "sha256": (put("splits", "iid", "sha256", 64 * "0"), "iid.parquet does not have the sha256 in task.json"),
     "in_train": (put("splits", "iid", "in_train", 3), "iid has in_train 3, its file has 0"),
-    "no bijection": (put("functions", "a", [0, 0, 1, 2]), "function a is no bijection of the 4 symbols: [0, 0, 1, 2]"),
-    "too short a table": (put("functions", "a", [0, 1]), "function a is no bijection of the 4 symbols: [0, 1]"),
+    "no bijection": (
+        put("functions", "a", [0, 0, 1, 2]),
+        "function a is no bijection of the 4 symbols: [0, 0, 1, 2]",
+    ),
+    "too short a table": (
+        put("functions", "a", [0, 1]),
+        "function a is no bijection of the 4 symbols: [0, 1]",
+    ),
     "two outputs of a function": (swap_outputs, "has the wrong output; right is"),
     "two functions": (swap_tables, "has the wrong output; right is"),
     "a table twice": (same_table, "two functions have the same table; all must differ"),
@@ -116,19 +125,37 @@ OF_A: dict[str, tuple[Callable[[Task], Any], str]] = {
         "variant A restricts each shared function once after a1 and once after b1, no others",
     ),
     "a knob of S": (put("shared_functions", 8), "shared_functions is 8, but there are 0 shared functions"),
-    "a smaller share": (put("recipe", "fill", 0.1), "train and iid use 144 of 288 examples of length 2, above"),
+    "a smaller share": (
+        put("recipe", "fill", 0.1),
+        "train and iid use 144 of 288 examples of length 2, above",
+    ),
     "an odd share": (put("recipe", "fill", 0), "fill 0 must be a share above 0 and up to 1"),
     "a size": (put("recipe", "iid", 61), "iid has 60 examples, the recipe in task.json asks for 61"),
     "train not listed": (drop("splits", "train"), "the split train is missing"),
     "iid not listed": (drop("splits", "iid"), "iid.parquet: task.json does not list this file; remove it"),
     "a split renamed": (rename, "unknown split 'test'; choose from train, iid, ood, singles, pairs, any"),
-    "another folder": (put("splits", "train", "file", "../x/iid.parquet"), "needs the name of a file in the folder"),
-    "an absolute path": (put("splits", "train", "file", "/etc/passwd"), "needs the name of a file in the folder"),
-    "a folder below": (put("splits", "train", "file", "x/train.parquet"), "needs the name of a file in the folder"),
+    "another folder": (
+        put("splits", "train", "file", "../x/iid.parquet"),
+        "needs the name of a file in the folder",
+    ),
+    "an absolute path": (
+        put("splits", "train", "file", "/etc/passwd"),
+        "needs the name of a file in the folder",
+    ),
+    "a folder below": (
+        put("splits", "train", "file", "x/train.parquet"),
+        "needs the name of a file in the folder",
+    ),
     "the folder above": (put("splits", "train", "file", ".."), "needs the name of a file in the folder"),
     "no file name": (put("splits", "train", "file", ""), "needs the name of a file in the folder, not ''"),
-    "a file of another kind": (put("splits", "train", "file", "task.json"), "needs the name of a file in the folder"),
-    "another split's file": (put("splits", "iid", "file", "train.parquet"), "iid.parquet: task.json does not list"),
+    "a file of another kind": (
+        put("splits", "train", "file", "task.json"),
+        "needs the name of a file in the folder",
+    ),
+    "another split's file": (
+        put("splits", "iid", "file", "train.parquet"),
+        "iid.parquet: task.json does not list",
+    ),
     "a number for a text": (put("variant", 5), "the entry 'variant' must have a printable text, not 5"),
     "a line feed": (put("variant", "a\nb"), "the entry 'variant' must have a printable text, not 'a\\nb'"),
     "a text for a number": (put("seed", "0"), "the entry 'seed' must have a whole number, not '0'"),
@@ -138,8 +165,11 @@ OF_A: dict[str, tuple[Callable[[Task], Any], str]] = {
     "a list for an object": (put("functions", []), "the entry 'functions' must have an object, not a list"),
     "an object for a list": (put("groups", "a", {}), "the entry 'a' must have a list, not an object"),
     "null": (put("splits", None), "the entry 'splits' must have an object, not None"),
-    "a truth value": (put("functions", "a", [True, 0, 2, 3]), "the entry 'a' must have a whole number, not True"),
-}  # fmt: skip
+    "a truth value": (
+        put("functions", "a", [True, 0, 2, 3]),
+        "the entry 'a' must have a whole number, not True",
+    ),
+}
 
 
 @pytest.mark.parametrize("name", OF_A)
@@ -174,11 +204,26 @@ def same_overlaps(task: Task) -> None:
 OF_S: dict[str, tuple[Callable[[Task], Any], str]] = {
     "a wider restriction": (widen, "the restrictions of a must share 2 symbols and have all 4 together"),
     "another restriction": (exchange, "is not in the graph of train|wrong label"),
-    "overlaps that do not cover": (same_overlaps, "the symbols that the shared functions receive from both paths must"),
-    "no restriction": (drop("train_graph", "restrictions"), "variant S restricts each shared function once after a1"),
-    "one restriction less": (drop("train_graph", "restrictions", 0), "variant S restricts each shared function once"),
-    "shared functions": (put("shared_functions", 5), "shared_functions is 5, but there are 4 shared functions"),
-    "shared symbols": (put("shared_symbols", 3), "the restrictions of a must share 3 symbols and have all 4 together"),
+    "overlaps that do not cover": (
+        same_overlaps,
+        "the symbols that the shared functions receive from both paths must",
+    ),
+    "no restriction": (
+        drop("train_graph", "restrictions"),
+        "variant S restricts each shared function once after a1",
+    ),
+    "one restriction less": (
+        drop("train_graph", "restrictions", 0),
+        "variant S restricts each shared function once",
+    ),
+    "shared functions": (
+        put("shared_functions", 5),
+        "shared_functions is 5, but there are 4 shared functions",
+    ),
+    "shared symbols": (
+        put("shared_symbols", 3),
+        "the restrictions of a must share 3 symbols and have all 4 together",
+    ),
     "a symbol out of range": (
         put("train_graph", "restrictions", 0, "symbols", [0, 9]),
         "restriction of 'a' after 'a1': no symbol has the index 9; use 0 to 3",
@@ -194,7 +239,18 @@ def test_edited_restrictions_are_caught(copies: Folders, name: str) -> None:
     assert_refused(folder, text)
 
 
-KEYS = ("variant", "protocol", "seed", "order", "symbols", "functions", "groups", "train_graph", "ood_graph", "splits")
+KEYS = (
+    "variant",
+    "protocol",
+    "seed",
+    "order",
+    "symbols",
+    "functions",
+    "groups",
+    "train_graph",
+    "ood_graph",
+    "splits",
+)
 MISSING = [
     *((key,) for key in KEYS),
     *(("train_graph", key) for key in ("edges", "lengths")),
@@ -217,7 +273,10 @@ def test_a_missing_entry_is_named(copies: Folders, keys: tuple[str, ...]) -> Non
         (b"[1, 2]", "format None is not known"),
         (b"null", "format None is not known"),
         (100_000 * b"[", "not valid JSON"),
-        (b'{"format": 1, "variant": ' + 900 * b"[" + 900 * b"]" + b"}", "must have a printable text, not a list"),
+        (
+            b'{"format": 1, "variant": ' + 900 * b"[" + 900 * b"]" + b"}",
+            "must have a printable text, not a list",
+        ),
         (b'{"format": 1, "seed": ' + 5000 * b"9" + b"}", "not valid JSON"),
         (b"\xff\xfe", "it has no readable task.json"),
     ],
@@ -231,19 +290,34 @@ def test_a_task_json_that_is_none_is_refused(copies: Folders, text: bytes, said:
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """The path of every value in a JSON document."""
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return [*([path] if path else []), *(place for key, item in inner for place in places(item, (*path, key)))]
+    return [
+        *([path] if path else []),
+        *(place for key, item in inner for place in places(item, (*path, key))),
+    ]
 
 
 junk = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.integers(0, 9) | st.floats() | st.text(max_size=4)
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.integers(0, 9)
+    | st.floats()
+    | st.text(max_size=4)
     | st.sampled_from(["a", "IN", "OUT", "S", "released", "train.parquet", "..", 10**400, 2**63]),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(["a", "1", "file"]), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(["a", "1", "file"]), inner, max_size=3)
+    ),
     max_leaves=6,
-)  # fmt: skip
+)
 
 
 @settings(max_examples=120)
-@given(data=st.data(), variant=st.sampled_from(["A", "S"]), value=junk, action=st.sampled_from(["put", "drop", "add"]))
+@given(
+    data=st.data(),
+    variant=st.sampled_from(["A", "S"]),
+    value=junk,
+    action=st.sampled_from(["put", "drop", "add"]),
+)
 def test_junk_in_task_json_is_refused_in_one_line_or_does_no_harm(
     originals: Folders, data: st.DataObject, variant: str, value: Any, action: str
 ) -> None:

@@ -29,7 +29,9 @@ def everything_below(folder: Path) -> dict[str, bytes | None]:
 def test_an_existing_folder_is_left_alone(small: Callable[..., Dataset], copies: Folders) -> None:
     folder = copies("A")
     before = everything_below(folder.parent)
-    with pytest.raises(ValueError, match="exists already; choose another folder, or say --force to replace it"):
+    with pytest.raises(
+        ValueError, match="exists already; choose another folder, or say --force to replace it"
+    ):
         small("R").save(folder)
     assert everything_below(folder.parent) == before
 
@@ -50,7 +52,9 @@ def test_force_writes_into_an_empty_folder(small: Callable[..., Dataset], tmp_pa
     check(tmp_path / "data")
 
 
-@pytest.mark.parametrize("kind", ["a folder with something else", "a file", "a link to a dataset", "a broken link"])
+@pytest.mark.parametrize(
+    "kind", ["a folder with something else", "a file", "a link to a dataset", "a broken link"]
+)
 def test_force_does_not_replace_what_is_no_dataset_folder(
     small: Callable[..., Dataset], copies: Folders, kind: str, tmp_path: Path
 ) -> None:
@@ -63,8 +67,12 @@ def test_force_does_not_replace_what_is_no_dataset_folder(
     else:
         target.symlink_to(copies("A") if "dataset" in kind else tmp_path / "nowhere")
     before = everything_below(tmp_path)
-    line = {"a file": "is a file; choose a folder"}.get(kind, "is not a dataset folder, so it is not replaced; choose")
-    with pytest.raises(ValueError, match="is a link, so it is not replaced; choose" if "link" in kind else line):
+    line = {"a file": "is a file; choose a folder"}.get(
+        kind, "is not a dataset folder, so it is not replaced; choose"
+    )
+    with pytest.raises(
+        ValueError, match="is a link, so it is not replaced; choose" if "link" in kind else line
+    ):
         small("R").save(target, force=True)
     assert everything_below(tmp_path) == before
 
@@ -183,7 +191,9 @@ def test_a_place_where_nothing_can_be_written_is_named(
     (tmp_path / "file").write_text("precious")
     places = {"a file": tmp_path / "file" / "deep" / "data", "/proc": Path("/proc/ctlpp/data")}
     folder = places.get(below, tmp_path / ("x" * 300))
-    with pytest.raises(ValueError, match=r"^cannot write .*: .*; choose another folder( or make room)?$") as caught:
+    with pytest.raises(
+        ValueError, match=r"^cannot write .*: .*; choose another folder( or make room)?$"
+    ) as caught:
         small("R").save(folder)
     assert len(str(caught.value).splitlines()) == 1
     assert everything_below(tmp_path) == {"file": b"precious"}
@@ -203,7 +213,9 @@ try:
 except ValueError as error:
     print(error)
 """
-    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
     assert done.stdout.startswith("cannot write new/deep/data: ")
     assert "File too large" in done.stdout
     assert len(done.stdout.splitlines()) == 1

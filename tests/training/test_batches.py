@@ -19,7 +19,9 @@ RECIPE = Recipe(batch=4, steps=100)
 def numbered(**counts: int) -> Split:
     """Examples that carry their own number as token and target; lengths by name: n2=10 means ten of length 2."""
     sizes = {int(name[1:]): count for name, count in counts.items()}
-    return {n: (torch.arange(count)[:, None].repeat(1, n + 2), torch.arange(count)) for n, count in sizes.items()}
+    return {
+        n: (torch.arange(count)[:, None].repeat(1, n + 2), torch.arange(count)) for n, count in sizes.items()
+    }
 
 
 def test_a_round_visits_every_example_once_but_for_partial_batches() -> None:
@@ -54,7 +56,10 @@ def test_a_step_needs_no_steps_before_it() -> None:
 def test_a_length_with_less_than_a_batch_repeats_its_examples() -> None:
     batches = Batches(numbered(n1=3, n2=8), RECIPE, [0])
     short = [
-        targets for step in range(3) if (tokens := batches.at(step)[0]).shape[1] == 3 for targets in [tokens[:, 0]]
+        targets
+        for step in range(3)
+        if (tokens := batches.at(step)[0]).shape[1] == 3
+        for targets in [tokens[:, 0]]
     ]
     assert len(short) == 1
     assert set(short[0].tolist()) == {0, 1, 2}
@@ -62,7 +67,10 @@ def test_a_length_with_less_than_a_batch_repeats_its_examples() -> None:
 
 def test_with_an_order_per_seed_a_seed_reads_the_same_alone_and_in_a_crowd() -> None:
     recipe = replace(RECIPE, batch_order="per_seed")
-    crowd, alone = Batches(numbered(n2=20, n3=20), recipe, [4, 7]), Batches(numbered(n2=20, n3=20), recipe, [7])
+    crowd, alone = (
+        Batches(numbered(n2=20, n3=20), recipe, [4, 7]),
+        Batches(numbered(n2=20, n3=20), recipe, [7]),
+    )
     for step in range(12):
         tokens, targets = crowd.at(step)
         assert tokens.shape[:2] == (2, 4)
@@ -73,8 +81,7 @@ def test_with_an_order_per_seed_a_seed_reads_the_same_alone_and_in_a_crowd() -> 
 
 def test_a_batch_larger_than_the_data_is_refused() -> None:
     with pytest.raises(
-        ValueError,
-        match=r"batch 50 is larger than the data: .* use at most 30, or the preset quick$",
+        ValueError, match=r"batch 50 is larger than the data: .* use at most 30, or the preset quick$"
     ):
         Batches(numbered(n2=10, n3=20), replace(RECIPE, batch=50), [0])
 
@@ -110,8 +117,14 @@ def test_a_weight_is_the_chance_to_take_part() -> None:
             lambda p, n, x: torch.zeros(len(x)),
             "the curriculum leaves no examples at step 0: some weights must be above 0",
         ),
-        (lambda p, n, x: torch.ones(3), "the curriculum must give one weight from 0 to 1 for each of 8 examples"),
-        (lambda p, n, x: 2 * torch.ones(8), "the curriculum must give one weight from 0 to 1 for each of 8 examples"),
+        (
+            lambda p, n, x: torch.ones(3),
+            "the curriculum must give one weight from 0 to 1 for each of 8 examples",
+        ),
+        (
+            lambda p, n, x: 2 * torch.ones(8),
+            "the curriculum must give one weight from 0 to 1 for each of 8 examples",
+        ),
         (lambda p, n, x: 1 / 0, "the curriculum failed: ZeroDivisionError: division by zero"),
     ],
 )

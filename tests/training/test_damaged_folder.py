@@ -40,10 +40,23 @@ def change(path: Path, entry: str, value: Any) -> None:
     path.write_text(json.dumps(content))
 
 
-ENTRIES = ("model", "preset", "options", "vocab_size", "n_classes", "parameters", "seeds", "recipe", "data", "engine")
+ENTRIES = (
+    "model",
+    "preset",
+    "options",
+    "vocab_size",
+    "n_classes",
+    "parameters",
+    "seeds",
+    "recipe",
+    "data",
+    "engine",
+)
 
 
-@pytest.mark.parametrize("entry", [*ENTRIES, "versions", "recipe.steps", "engine.vectorised", "engine.seeds_at_a_time"])
+@pytest.mark.parametrize(
+    "entry", [*ENTRIES, "versions", "recipe.steps", "engine.vectorised", "engine.seeds_at_a_time"]
+)
 @pytest.mark.parametrize("value", [None, 5.5])
 def test_a_config_without_an_entry_or_with_one_of_another_kind_is_damaged(
     folder: Path, entry: str, value: object
@@ -61,10 +74,15 @@ def test_a_config_without_an_entry_or_with_one_of_another_kind_is_damaged(
         ("[1]", "CONFIG is damaged (it holds no JSON object): train in a new folder"),
         ("{}", "CONFIG is damaged (format is null): train in a new folder"),
         ("[" * 100_000, "CONFIG cannot be read: "),
-        ('{"format": 7, "versions": 1}', "FOLDER was written by another version of ctlpp (unknown): train again in a"),
+        (
+            '{"format": 7, "versions": 1}',
+            "FOLDER was written by another version of ctlpp (unknown): train again in a",
+        ),
     ],
 )
-def test_a_config_that_is_something_else_is_not_called_another_version(folder: Path, text: str, line: str) -> None:
+def test_a_config_that_is_something_else_is_not_called_another_version(
+    folder: Path, text: str, line: str
+) -> None:
     path = folder / "config.json"
     path.write_text(text)
     line = line.replace("CONFIG", str(path)).replace("FOLDER", str(folder))
@@ -121,7 +139,9 @@ def write_over_facts(checkpoint: Path) -> str:
 
 
 @pytest.mark.parametrize("damage", [truncate, lose_weights, lose_facts, write_over_facts])
-def test_a_finished_run_is_not_mistaken_for_its_older_checkpoint(longer: Path, tiny: Any, damage: Any) -> None:
+def test_a_finished_run_is_not_mistaken_for_its_older_checkpoint(
+    longer: Path, tiny: Any, damage: Any
+) -> None:
     line = (
         f"{longer / 'checkpoint'}/{damage(longer / 'checkpoint')}: the finished run in {longer} keeps its results, but"
         " its weights are lost; `ctlpp train … --resume`, as it was trained, makes them anew from step 16"

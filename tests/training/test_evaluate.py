@@ -17,7 +17,8 @@ def test_scores_equal_those_of_each_module_on_its_own(
     crowd = gather(tiny, 8, 4, [2, 3, 5])
     crowd.vectorised = vectorised
     scores = {
-        (s.seed, s.split, s.length): s for s in evaluate(crowd, splits, batch=batch, tally=Tally.of(crowd, group))
+        (s.seed, s.split, s.length): s
+        for s in evaluate(crowd, splits, batch=batch, tally=Tally.of(crowd, group))
     }
     assert len(scores) == 3 * 3 * 4
     for seed in crowd.seeds:
@@ -28,7 +29,9 @@ def test_scores_equal_those_of_each_module_on_its_own(
             loss = torch.nn.functional.cross_entropy(logits[2], split[2][1])
             assert scores[seed, name, 2].accuracy == pytest.approx(right[2].mean().item())
             assert scores[seed, name, 2].loss == pytest.approx(loss.item(), rel=1e-5)
-            assert scores[seed, name, 0].accuracy == pytest.approx(torch.cat(list(right.values())).mean().item())
+            assert scores[seed, name, 0].accuracy == pytest.approx(
+                torch.cat(list(right.values())).mean().item()
+            )
 
 
 def test_evaluation_draws_no_dropout(tiny: Any, splits: Any) -> None:
@@ -44,7 +47,12 @@ def test_an_empty_split_is_refused(tiny: Any) -> None:
 
 def test_curves_have_a_mean_and_a_line_for_every_seed(tiny: Any, splits: Any) -> None:
     values = curves(evaluate(gather(tiny, 8, 4, [2, 3]), {"iid": splits["iid"]}))
-    assert list(values) == ["iid/accuracy/seed 2", "iid/accuracy/seed 3", "iid/accuracy/mean", "iid/loss/mean"]
+    assert list(values) == [
+        "iid/accuracy/seed 2",
+        "iid/accuracy/seed 3",
+        "iid/accuracy/mean",
+        "iid/loss/mean",
+    ]
     assert values["iid/accuracy/mean"] == pytest.approx(
         (values["iid/accuracy/seed 2"] + values["iid/accuracy/seed 3"]) / 2
     )

@@ -30,7 +30,9 @@ def test_a_crowd_that_does_not_fit_is_split_and_says_so_with_the_same_results(
 
 def test_activations_grow_with_the_batch(tiny: Any) -> None:
     crowd = gather(tiny, 8, 4, [0])
-    small, large = (activations(crowd, RECIPE, TOKENS.repeat(n, 1), TARGETS.repeat(n), False)[0] for n in (1, 10))
+    small, large = (
+        activations(crowd, RECIPE, TOKENS.repeat(n, 1), TARGETS.repeat(n), False)[0] for n in (1, 10)
+    )
     assert 5 * small < large < 10 * small + 1
 
 
@@ -75,7 +77,9 @@ def test_out_of_memory_with_one_seed_is_one_line(tiny: Any) -> None:
 
     crowd = gather(tiny, 8, 4, range(3))
     stepper = Full(crowd, RECIPE, Optimizer.of(crowd), 3)
-    with pytest.raises(ValueError, match=r"^out of memory on cpu even with one seed at a time: use a smaller batch$"):
+    with pytest.raises(
+        ValueError, match=r"^out of memory on cpu even with one seed at a time: use a smaller batch$"
+    ):
         stepper.step(0, TOKENS, TARGETS)
 
 
@@ -103,7 +107,9 @@ def test_kernels_are_tried_on_the_whole_crowd_as_well_but_its_memory_is_not_thei
 ) -> None:
     sizes = []
 
-    def gradient(model: object, w: object, g: dict[str, torch.Tensor], keys: torch.Tensor, *_: object) -> torch.Tensor:
+    def gradient(
+        model: object, w: object, g: dict[str, torch.Tensor], keys: torch.Tensor, *_: object
+    ) -> torch.Tensor:
         sizes.append(len(keys))
         if len(keys) > 1:
             raise error

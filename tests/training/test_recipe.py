@@ -37,9 +37,12 @@ def test_a_value_out_of_range_is_named_with_its_range(wrong: dict[str, Any], tex
 def test_the_recipes_are_those_of_the_released_code() -> None:
     ndr, transformer, lstm = (RECIPES["released"][name] for name in ("ndr", "transformer", "lstm"))
     assert all(
-        (r.lr, r.warmup, r.batch, r.batch_order) == (1.5e-4, 500, 512, "shared") for r in (ndr, transformer, lstm)
+        (r.lr, r.warmup, r.batch, r.batch_order) == (1.5e-4, 500, 512, "shared")
+        for r in (ndr, transformer, lstm)
     )
-    assert all((r.betas, r.eps, r.schedule) == ((0.9, 0.999), 1e-8, "constant") for r in (ndr, transformer, lstm))
+    assert all(
+        (r.betas, r.eps, r.schedule) == ((0.9, 0.999), 1e-8, "constant") for r in (ndr, transformer, lstm)
+    )
     assert (ndr.clip, ndr.weight_decay, ndr.steps) == (1, 0, 80_000)
     assert (transformer.clip, transformer.weight_decay, transformer.steps) == (5, 0.0025, 300_000)
     assert (lstm.clip, lstm.weight_decay, lstm.steps, lstm.optimizer) == (5, 0, 80_000, "adamw")
@@ -77,5 +80,7 @@ def test_evaluations_only_watch_unless_they_may_stop_the_training() -> None:
 
 
 def test_a_name_that_no_model_has_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"^unknown model 'LSTM': choose from ndr, .*, or package\.module:factory$"):
+    with pytest.raises(
+        ValueError, match=r"^unknown model 'LSTM': choose from ndr, .*, or package\.module:factory$"
+    ):
         recipe_for("LSTM")

@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ctlpp.runs.metrics import Metrics
 from ctlpp.training.evaluate import Score
-from ctlpp.training.metrics import Metrics
 from ctlpp.training.recipe import Recipe
 from ctlpp.training.run import train
 
@@ -39,7 +39,11 @@ class Auxiliary(nn.Module):
 
     def __init__(self, vocab_size: int, n_classes: int, weight: float = 0.5) -> None:
         super().__init__()
-        self.embed, self.classify, self.count = nn.Embedding(vocab_size, 8), nn.Linear(8, n_classes), nn.Linear(8, 1)
+        self.embed, self.classify, self.count = (
+            nn.Embedding(vocab_size, 8),
+            nn.Linear(8, n_classes),
+            nn.Linear(8, 1),
+        )
         self.weight = weight
 
     def hidden(self, tokens: Tensor) -> Tensor:
@@ -115,7 +119,9 @@ class Library(nn.Module):
         return logits
 
 
-def test_a_module_that_cannot_be_vectorised_says_so_and_trains_one_after_the_other(splits: Any, heard: Any) -> None:
+def test_a_module_that_cannot_be_vectorised_says_so_and_trains_one_after_the_other(
+    splits: Any, heard: Any
+) -> None:
     run = train(Library, splits, seeds=[0, 4], recipe=RECIPE, observers=[heard])
     assert len(heard.notes) == 1
     assert heard.notes[0].startswith("Library cannot be vectorised (")
@@ -165,7 +171,11 @@ def test_a_buffer_that_training_changes_becomes_each_seeds_own(splits: Any) -> N
 def test_a_seed_that_diverges_is_marked_in_the_results(splits: Any) -> None:
     class Bursting(Annealed):
         def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
-            return logits.sum() / 0 if self.training and bool(self.progress > 0.5) else super().loss(logits, targets)
+            return (
+                logits.sum() / 0
+                if self.training and bool(self.progress > 0.5)
+                else super().loss(logits, targets)
+            )
 
     run = train(Bursting, splits, seeds=[0, 2], recipe=RECIPE)
     assert run.diverged == {0: 7, 2: 7}

@@ -12,7 +12,7 @@ import pytest
 import torch
 from tests.training.conftest import RECIPE, rows
 
-from ctlpp.training import checkpoint
+from ctlpp.runs import checkpoint
 from ctlpp.training.folder import locked
 from ctlpp.training.loop import Interrupted
 from ctlpp.training.run import load_run, train
@@ -25,16 +25,22 @@ def test_a_finished_run_is_not_trained_again(tiny: Any, splits: Any, tmp_path: P
     assert again.table() == first.table()
 
 
-def test_a_finished_run_without_its_checkpoint_is_not_trained_again(tiny: Any, splits: Any, tmp_path: Path) -> None:
+def test_a_finished_run_without_its_checkpoint_is_not_trained_again(
+    tiny: Any, splits: Any, tmp_path: Path
+) -> None:
     train(tiny, splits, recipe=RECIPE, seeds=[0], out=tmp_path)
     shutil.rmtree(tmp_path / "checkpoint")
     before = (tmp_path / "result.json").read_bytes()
-    with pytest.raises(ValueError, match=r"is finished, and only its small files were kept, .* nothing to resume;"):
+    with pytest.raises(
+        ValueError, match=r"is finished, and only its small files were kept, .* nothing to resume;"
+    ):
         train(tiny, splits, recipe=RECIPE, seeds=[0], out=tmp_path, resume=True)
     assert (tmp_path / "result.json").read_bytes() == before
 
 
-def test_resuming_a_finished_run_makes_up_for_files_that_were_lost(tiny: Any, splits: Any, tmp_path: Path) -> None:
+def test_resuming_a_finished_run_makes_up_for_files_that_were_lost(
+    tiny: Any, splits: Any, tmp_path: Path
+) -> None:
     train(tiny, splits, recipe=RECIPE, seeds=[0], out=tmp_path)
     history, result = rows(tmp_path), json.loads((tmp_path / "result.json").read_text())
     (tmp_path / "metrics.parquet").write_bytes(b"PAR1")
@@ -55,7 +61,9 @@ class Stop:
             raise KeyboardInterrupt
 
 
-def test_ctrl_c_saves_and_says_how_to_resume_and_resuming_is_exact(tiny: Any, splits: Any, tmp_path: Path) -> None:
+def test_ctrl_c_saves_and_says_how_to_resume_and_resuming_is_exact(
+    tiny: Any, splits: Any, tmp_path: Path
+) -> None:
     whole = train(tiny, splits, recipe=RECIPE, seeds=[0, 1], out=tmp_path / "whole")
     with pytest.raises(Interrupted) as caught:
         train(tiny, splits, recipe=RECIPE, seeds=[0, 1], out=tmp_path / "cut", observers=[Stop(10)])
@@ -79,7 +87,9 @@ def test_a_run_that_goes_on_elsewhere_says_so(tiny: Any, splits: Any, tmp_path: 
     used = ", ".join(f"{name} {version}" for name, version in config["versions"].items())
     here = f"CPU, float32, {used}"
     (note,) = heard.notes
-    assert note.startswith(f"the run was on NVIDIA H200, bf16, {used}; from step 10 on it is on {here}, so it may not")
+    assert note.startswith(
+        f"the run was on NVIDIA H200, bf16, {used}; from step 10 on it is on {here}, so it may not"
+    )
     train(tiny, splits, **settings, resume=True, observers=[heard])
     assert heard.notes == [note], "it is told once"
     for name in ("config.json", "result.json"):
@@ -105,19 +115,26 @@ def test_a_damaged_newest_checkpoint_falls_back_with_a_warning(
 
 
 def test_a_second_process_in_the_same_folder_is_refused(tiny: Any, splits: Any, tmp_path: Path) -> None:
-    with locked(tmp_path), pytest.raises(ValueError, match=r"is in use by another process: wait for it, or choose"):
+    with (
+        locked(tmp_path),
+        pytest.raises(ValueError, match=r"is in use by another process: wait for it, or choose"),
+    ):
         train(tiny, splits, recipe=RECIPE, out=tmp_path)
 
 
 def test_a_folder_with_a_run_is_not_overwritten(tiny: Any, splits: Any, tmp_path: Path) -> None:
     train(tiny, splits, recipe=replace(RECIPE, steps=1), seeds=[0], out=tmp_path)
-    with pytest.raises(ValueError, match=r"already holds a run: continue it with --resume, or choose another folder$"):
+    with pytest.raises(
+        ValueError, match=r"already holds a run: continue it with --resume, or choose another folder$"
+    ):
         train(tiny, splits, recipe=replace(RECIPE, steps=1), seeds=[0], out=tmp_path)
 
 
 def test_a_folder_with_other_files_is_left_alone(tiny: Any, splits: Any, tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").touch()
-    with pytest.raises(ValueError, match=r"holds other files \(thesis.tex, …\): choose an empty or a new folder$"):
+    with pytest.raises(
+        ValueError, match=r"holds other files \(thesis.tex, …\): choose an empty or a new folder$"
+    ):
         train(tiny, splits, recipe=RECIPE, out=tmp_path)
 
 
@@ -162,18 +179,30 @@ def other_data(splits: Any) -> Any:
 def test_resuming_with_other_settings_is_refused(
     tiny: Any, splits: Any, tmp_path: Path, change: dict[str, Any], text: str
 ) -> None:
-    settings: dict[str, Any] = {"model": tiny, "data": splits, "seeds": [0, 1], "recipe": RECIPE, "out": tmp_path}
+    settings: dict[str, Any] = {
+        "model": tiny,
+        "data": splits,
+        "seeds": [0, 1],
+        "recipe": RECIPE,
+        "out": tmp_path,
+    }
     train(**settings)
     with pytest.raises(ValueError, match=re.escape(text)):
         train(**(settings | change), resume=True)
 
 
-def test_resuming_with_changed_data_or_another_version_is_refused(tiny: Any, splits: Any, tmp_path: Path) -> None:
+def test_resuming_with_changed_data_or_another_version_is_refused(
+    tiny: Any, splits: Any, tmp_path: Path
+) -> None:
     train(tiny, splits, seeds=[0], recipe=RECIPE, out=tmp_path)
-    text = r"the data has changed since the run in .* began \(split train\): resume with the data it began with"
+    text = (
+        r"the data has changed since the run in .* began \(split train\): resume with the data it began with"
+    )
     with pytest.raises(ValueError, match=text):
         train(tiny, other_data(splits), seeds=[0], recipe=RECIPE, out=tmp_path, resume=True)
     config = json.loads((tmp_path / "config.json").read_text()) | {"format": 99, "versions": {"ctlpp": "9.9"}}
     (tmp_path / "config.json").write_text(json.dumps(config))
-    with pytest.raises(ValueError, match=r"was written by another version of ctlpp \(9.9\): train again in a new"):
+    with pytest.raises(
+        ValueError, match=r"was written by another version of ctlpp \(9.9\): train again in a new"
+    ):
         train(tiny, splits, seeds=[0], recipe=RECIPE, out=tmp_path, resume=True)

@@ -24,7 +24,9 @@ def batch(step: int, seeds: int = 0) -> tuple[Tensor, Tensor]:
     return torch.randint(8, (*lead, 6, 4), generator=drawn), torch.randint(4, (*lead, 6), generator=drawn)
 
 
-def trained(factory: Factory, seeds: list[int], recipe: Recipe = RECIPE, group: int = 9, **how: Any) -> Stepper:
+def trained(
+    factory: Factory, seeds: list[int], recipe: Recipe = RECIPE, group: int = 9, **how: Any
+) -> Stepper:
     crowd = gather(factory, 8, 4, seeds)
     crowd.vectorised = how.get("vectorised", True)
     stepper = Stepper(crowd, recipe, Optimizer.of(crowd), group)
@@ -58,7 +60,9 @@ def test_a_seed_in_a_crowd_equals_pytorchs_optimizer_and_clipping_on_it_alone(
             nn.utils.clip_grad_norm_(model.parameters(), clip)
         adam.param_groups[0]["lr"] = recipe.rate(step)
         adam.step()
-    torch.testing.assert_close(dict(crowd.member(4).state_dict()), dict(model.state_dict()), rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(
+        dict(crowd.member(4).state_dict()), dict(model.state_dict()), rtol=1e-4, atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("group", [1, 2, 3])

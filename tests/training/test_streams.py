@@ -125,16 +125,26 @@ def test_attention_written_out_equals_the_library_function(causal: bool) -> None
             mask[:, 0] = True
         expected = F.scaled_dot_product_attention(q, k, v, mask, is_causal=causal)
         with Streams(keys_of(range(1))[0]):
-            torch.testing.assert_close(F.scaled_dot_product_attention(q, k, v, mask, is_causal=causal), expected)
+            torch.testing.assert_close(
+                F.scaled_dot_product_attention(q, k, v, mask, is_causal=causal), expected
+            )
 
 
 @pytest.mark.parametrize(
-    "draw", [lambda x: F.dropout2d(x), lambda x: F.gumbel_softmax(x), lambda x: torch.randn(3), lambda x: x.normal_()]
+    "draw",
+    [
+        lambda x: F.dropout2d(x),
+        lambda x: F.gumbel_softmax(x),
+        lambda x: torch.randn(3),
+        lambda x: x.normal_(),
+    ],
 )
 def test_other_random_functions_are_refused_in_one_line(draw: Callable[[Tensor], Tensor]) -> None:
     with (
         Streams(keys_of(range(1))[0]),
-        pytest.raises(ValueError, match=r"the model calls \w+, whose random numbers cannot be drawn per seed: use F\."),
+        pytest.raises(
+            ValueError, match=r"the model calls \w+, whose random numbers cannot be drawn per seed: use F\."
+        ),
     ):
         draw(torch.ones(2, 3, 4, 4))
 

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from ctlpp.training import checkpoint, loop
+from ctlpp.runs import checkpoint, loop
 from ctlpp.training.evaluate import evaluate
 
 SCRIPT = """
@@ -87,7 +87,9 @@ def test_killed_at_random_moments_a_run_ends_as_if_nothing_had_happened(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_or_an_end_by_the_system_waits_for_the_step_and_saves(script: Path, tmp_path: Path, number: int) -> None:
+def test_ctrl_c_or_an_end_by_the_system_waits_for_the_step_and_saves(
+    script: Path, tmp_path: Path, number: int
+) -> None:
     process = start(script, tmp_path / "run")
     assert process.stdout is not None
     process.stdout.readline()

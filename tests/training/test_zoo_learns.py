@@ -36,8 +36,13 @@ def sizes_of(model: str, **others: float) -> dict[str, float]:
 
 @pytest.mark.parametrize("model", MODELS)
 def test_a_model_of_the_zoo_learns_a_small_task_perfectly(model: str) -> None:
-    data = {name: {n: easy(count, n, count + n) for n in (2, 3)} for name, count in (("train", 1000), ("iid", 100))}
-    run = train(model, data, seeds=range(2), preset="quick", options=sizes_of(model), recipe=RECIPE, observers=[])
+    data = {
+        name: {n: easy(count, n, count + n) for n in (2, 3)}
+        for name, count in (("train", 1000), ("iid", 100))
+    }
+    run = train(
+        model, data, seeds=range(2), preset="quick", options=sizes_of(model), recipe=RECIPE, observers=[]
+    )
     assert [row["iid"] for row in run.table()] == [1.0, 1.0]
 
 

@@ -48,7 +48,9 @@ class Clustering:
 
     def sorted_by(self, key: Array) -> Clustering:
         """The same clusters, numbered by the mean of `key` over their points; the tree is turned to agree."""
-        rank = np.argsort(np.argsort([key[self.labels == c].mean() for c in range(self.count)], kind="stable"))
+        rank = np.argsort(
+            np.argsort([key[self.labels == c].mean() for c in range(self.count)], kind="stable")
+        )
         labels = rank[self.labels]
         return replace(self, labels=labels, order=self.order[np.argsort(labels[self.order], kind="stable")])
 

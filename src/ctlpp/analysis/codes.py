@@ -62,6 +62,10 @@ def table(answers: Array, codes: Array, inputs: Inputs) -> list[dict[str, Any]]:
                     share = float(counts[second, answer] / len(users))
                     rows.append(
                         {"seed": seed, "second": second, "value": value, "code": code, "states": len(users)}
-                        | {"answer": answer, "share": share, "right": int(answer == inputs.value[second, value])}
+                        | {
+                            "answer": answer,
+                            "share": share,
+                            "right": int(answer == inputs.value[second, value]),
+                        }
                     )
     return rows

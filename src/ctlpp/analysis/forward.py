@@ -47,8 +47,14 @@ def forward(crowd: Crowd, tokens: Tensor, edit: Edit | None = None) -> Tensor:
     if crowd.vectorised and len(crowd.seeds) > 1:
         with nullcontext() if edit is None else editing(edit):
             return vmap(of_one, randomness="error")(state)
-    assert edit is None or len(crowd.seeds) == 1, "a module that cannot be vectorised is edited one seed at a time"
-    with nullcontext() if edit is None else editing(lambda name, index, value: edit(name, index, value[None])[0]):
+    assert edit is None or len(crowd.seeds) == 1, (
+        "a module that cannot be vectorised is edited one seed at a time"
+    )
+    with (
+        nullcontext()
+        if edit is None
+        else editing(lambda name, index, value: edit(name, index, value[None])[0])
+    ):
         return torch.stack([of_one({k: t[i] for k, t in state.items()}) for i in range(len(crowd.seeds))])
 
 
@@ -69,7 +75,9 @@ def activations(crowd: Crowd, tokens: Tensor) -> tuple[Activations, Tensor]:
         with recording() as own:
             logits_of_each.append(forward(pick(crowd, [i]), tokens))
         each.append(own)
-    stacked = {name: [_stack(same) for same in zip(*(own[name] for own in each), strict=True)] for name in each[0]}
+    stacked = {
+        name: [_stack(same) for same in zip(*(own[name] for own in each), strict=True)] for name in each[0]
+    }
     return stacked, torch.cat(logits_of_each)
 
 
@@ -81,7 +89,9 @@ def pick(crowd: Crowd, rows: Sequence[int]) -> Crowd:
     """Some seeds of a crowd, by their rows, as a crowd."""
     group = list(rows)
     extras = {name: extra[group] for name, extra in crowd.extras.items()}
-    return replace(crowd, seeds=tuple(crowd.seeds[i] for i in group), weights=crowd.weights[group], extras=extras)
+    return replace(
+        crowd, seeds=tuple(crowd.seeds[i] for i in group), weights=crowd.weights[group], extras=extras
+    )
 
 
 def split(crowd: Crowd, workers: int) -> list[Crowd]:
@@ -101,14 +111,18 @@ def in_parts(crowd: Crowd, work: Callable[[Crowd, Event], Result]) -> list[Resul
     """
     in_vain = Event()
     workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    workers = 1 if crowd.device.type != "cpu" else max(1, min(workers, torch.get_num_threads(), len(crowd.seeds)))
+    workers = (
+        1 if crowd.device.type != "cpu" else max(1, min(workers, torch.get_num_threads(), len(crowd.seeds)))
+    )
     parts = split(crowd, workers)
     if workers > 1:
         keep_freed_memory()
     left_over = len(parts) % workers
     whole = len(parts) - left_over
     found = _at_once(parts[:whole], workers, 1, work, in_vain)
-    return found + (_at_once(parts[whole:], left_over, workers // left_over, work, in_vain) if left_over else [])
+    return found + (
+        _at_once(parts[whole:], left_over, workers // left_over, work, in_vain) if left_over else []
+    )
 
 
 def _at_once(

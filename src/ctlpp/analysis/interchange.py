@@ -93,7 +93,9 @@ def exchange(
     What is tried: the donor's function, the consumer and the donor's symbol, (N,) each.
     """
     n, own_base = inputs.n_symbols, [base_of(inputs, consumer, turn) for consumer in bases.consumers]
-    base_by_donor = np.stack(own_base) + np.arange(len(own_base))[:, None] * inputs.value.size  # (C, F · symbols)
+    base_by_donor = (
+        np.stack(own_base) + np.arange(len(own_base))[:, None] * inputs.value.size
+    )  # (C, F · symbols)
     tried, base, new = {}, [], []
     for kind, own in donors.items():
         function, consumer, symbol = np.nonzero(own.pairs[:, bases.consumers])
@@ -107,5 +109,6 @@ def exchange(
     )
     parts = np.split(found.numpy(), np.cumsum([len(part) for part in base])[:-1], axis=1)
     return {
-        kind: (which, part == inputs.answer[which]) for (kind, which), part in zip(tried.items(), parts, strict=True)
+        kind: (which, part == inputs.answer[which])
+        for (kind, which), part in zip(tried.items(), parts, strict=True)
     }

@@ -41,7 +41,9 @@ def trials(inputs: Inputs, count: int = EXAMPLES) -> tuple[Array, Array, Array]:
     """Donors and bases known from training, of different values, and the answers expected. (N,) each"""
     best = inputs.familiarity.max()
     first, second, symbol = np.nonzero(inputs.familiarity == best)
-    told_apart = inputs.answer[first, second, symbol] != inputs.answer[first, inputs.donors[first, symbol], symbol]
+    told_apart = (
+        inputs.answer[first, second, symbol] != inputs.answer[first, inputs.donors[first, symbol], symbol]
+    )
     pairs = np.flatnonzero(told_apart) if told_apart.any() else np.arange(len(first))
     chosen = pairs[Stream(0, "analysis", "trials").distinct_below(len(pairs), min(count, len(pairs)))]
     first, second, symbol = first[chosen], second[chosen], symbol[chosen]
@@ -54,7 +56,8 @@ def find_places(subject: Subject, inputs: Inputs) -> Places:
     donor, base, expected = (torch.from_numpy(np.asarray(each)) for each in trials(inputs))
     tokens = inputs.base_tokens()[base]
     own, new = (
-        subject.layout.read(activations(subject.crowd, each)[0]) for each in (tokens, inputs.donor_tokens()[donor])
+        subject.layout.read(activations(subject.crowd, each)[0])
+        for each in (tokens, inputs.donor_tokens()[donor])
     )
     options = subject.layout.places(own[0].shape[2], inputs.task.order)
     masks = torch.zeros(len(options), own[0].shape[2], dtype=torch.bool)  # (P, K)

@@ -30,7 +30,9 @@ class Floats:
 
     def __init__(self, weights: dict[str, Tensor], dtype: torch.dtype) -> None:
         self.dtype = dtype
-        self.weights = {name: value.to(dtype) for name, value in weights.items()}  # the same if that is their type
+        self.weights = {
+            name: value.to(dtype) for name, value in weights.items()
+        }  # the same if that is their type
 
     def ready(self, name: str, x: Tensor) -> Tensor:
         """Rows as a map takes them."""
@@ -47,7 +49,9 @@ class Floats:
 
     def hidden(self, name: str, x: Tensor) -> Tensor:
         """Linear, GELU: the hidden units of an FFN. (N, I) -> (N, O)"""
-        units: Tensor = torch.ops.aten.gelu_(self.linear(f"{name}.up", x))  # in place: new memory costs more than it
+        units: Tensor = torch.ops.aten.gelu_(
+            self.linear(f"{name}.up", x)
+        )  # in place: new memory costs more than it
         return units
 
 
@@ -60,7 +64,10 @@ class Watched:
 
     def _watch(self, name: str, x: Tensor) -> None:
         least, most = self.ranges.get(name, (0.0, 0.0))
-        self.ranges[name] = float(np.minimum(least, x.min().item())), float(np.maximum(most, x.max().item()))  # or nan
+        self.ranges[name] = (
+            float(np.minimum(least, x.min().item())),
+            float(np.maximum(most, x.max().item())),
+        )  # or nan
 
     def bytes(self, weights: dict[str, Tensor]) -> Bytes | None:
         """Products of bytes for inputs like those seen; None if inputs or weights are not finite."""
@@ -90,14 +97,25 @@ class Bytes:
         self.middle = {name: torch.tensor(zero - 128.0) for name, zero in self.zero.items()}
         self.bias = {name: weights.get(f"{name}.bias") for name in ranges}
         own = {name: weights[f"{name}.weight"] for name in ranges}
-        self.scales = {name: (weight.abs().amax(0) / 127).clamp_min(1e-30) for name, weight in own.items()}  # (O,)
-        self.zeros = {name: torch.zeros(len(scales), dtype=torch.int64) for name, scales in self.scales.items()}
+        self.scales = {
+            name: (weight.abs().amax(0) / 127).clamp_min(1e-30) for name, weight in own.items()
+        }  # (O,)
+        self.zeros = {
+            name: torch.zeros(len(scales), dtype=torch.int64) for name, scales in self.scales.items()
+        }
         whole = {name: (weight / self.scales[name]).round().to(torch.int8).T for name, weight in own.items()}
-        self.packed = {name: torch.ops.onednn.qlinear_prepack(w.contiguous(), None) for name, w in whole.items()}
+        self.packed = {
+            name: torch.ops.onednn.qlinear_prepack(w.contiguous(), None) for name, w in whole.items()
+        }
 
     def ready(self, name: str, x: Tensor) -> Tensor:
         """Rows as bytes. By way of signed ones, which PyTorch makes faster: -128 … 127 wrap to 0 … 255."""
-        signed = torch.add(self.middle[name], x, alpha=1 / self.scale[name]).clamp_(-128, 127).round_().to(torch.int8)
+        signed = (
+            torch.add(self.middle[name], x, alpha=1 / self.scale[name])
+            .clamp_(-128, 127)
+            .round_()
+            .to(torch.int8)
+        )
         return signed.view(torch.uint8).add_(128)
 
     def linear(self, name: str, x: Tensor) -> Tensor:
@@ -108,7 +126,9 @@ class Bytes:
 
     def hidden(self, name: str, x: Tensor) -> Tensor:
         up, down = f"{name}.up", f"{name}.down"
-        return self._product(up, x, self.bias[up], (self.scale[down], self.zero[down], torch.uint8, "gelu", [], "none"))
+        return self._product(
+            up, x, self.bias[up], (self.scale[down], self.zero[down], torch.uint8, "gelu", [], "none")
+        )
 
     def _product(
         self,
@@ -118,7 +138,9 @@ class Bytes:
         made: tuple[object, ...] = (1.0, 0, torch.float32, "none", [], ""),
     ) -> Tensor:
         weight = self.packed[name], self.scales[name], self.zeros[name]
-        out: Tensor = torch.ops.onednn.qlinear_pointwise(x, self.scale[name], self.zero[name], *weight, bias, *made)
+        out: Tensor = torch.ops.onednn.qlinear_pointwise(
+            x, self.scale[name], self.zero[name], *weight, bias, *made
+        )
         return out
 
 

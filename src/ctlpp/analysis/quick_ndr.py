@@ -28,7 +28,9 @@ from ctlpp.training.crowd import Crowd
 
 Products = Floats | Watched | Bytes
 WORTH = 1 / 3  # of its rows that may need more than a sketch: if there are more, it is not worth its time
-WANE = 0.75  # of what changed in a column in one layer, so much changes in the next: about so where columns rest
+WANE = (
+    0.75  # of what changed in a column in one layer, so much changes in the next: about so where columns rest
+)
 
 
 @lru_cache(maxsize=8)
@@ -47,7 +49,12 @@ def _attention(match: Tensor, view: View) -> Tensor:
 def quick_ndr(crowd: Crowd) -> QuickNDR | None:
     """The quick way of a crowd, if it is one full-precision seed of the NDR on a CPU."""
     module, alone = crowd.module, len(crowd.seeds) == 1 and len(crowd.places) > 0
-    if type(module) is not NDR or not alone or crowd.weights.dtype != torch.float32 or crowd.device.type != "cpu":
+    if (
+        type(module) is not NDR
+        or not alone
+        or crowd.weights.dtype != torch.float32
+        or crowd.device.type != "cpu"
+    ):
         return None
     weights = {name: value[0] for name, value in crowd.state().items()}
     heads, depth = module.layer.attend.heads, module.test_depth
@@ -67,7 +74,9 @@ class QuickNDR:
         dtype: torch.dtype = torch.float32,
     ) -> None:
         self.draft = draft
-        self.sure: dict[tuple[int, bool], tuple[Sure, Sure]] = {}  # by level, and whether states are drafts as well
+        self.sure: dict[
+            tuple[int, bool], tuple[Sure, Sure]
+        ] = {}  # by level, and whether states are drafts as well
         own = {name.removeprefix("layer."): value for name, value in weights.items()}
         self.embed, self.heads, self.depth = own["embed.weight"], heads, depth
         self.width = self.embed.shape[1]
@@ -75,7 +84,9 @@ class QuickNDR:
         q_bias, k_bias, v_bias = own["attend.qkv.bias"].chunk(3)
         scale, turn = own["attend.scale"], own["attend.direction_scale"]
         direction, offset = own["attend.direction.weight"] * turn, own["attend.direction.bias"] * turn
-        shift = own["ffn_data.down.bias"]  # added to a, and taken off again where a is read: the sum u needs it anyway
+        shift = own[
+            "ffn_data.down.bias"
+        ]  # added to a, and taken off again where a is read: the sum u needs it anyway
         own["norm_a.bias"] = own["norm_a.bias"] + shift
         for up in ("ffn_data.up", "ffn_gate.up"):
             own[f"{up}.bias"] = own[f"{up}.bias"] - own[f"{up}.weight"] @ shift
@@ -84,7 +95,9 @@ class QuickNDR:
         self.own = {name: value.T.contiguous() if value.ndim == 2 else value for name, value in own.items()}
         self.floats = Floats(self.own, dtype)
         self.rough: Floats | Bytes | None = None  # for sketches: known when the first is made
-        self.by_token = self.floats.linear("read", self.floats.ready("read", self.embed)).float()  # (tokens, 3D + 2H)
+        self.by_token = self.floats.linear(
+            "read", self.floats.ready("read", self.embed)
+        ).float()  # (tokens, 3D + 2H)
 
     @torch.inference_mode()
     def state(self, tokens: Tensor, level: int) -> Tensor:
@@ -103,7 +116,9 @@ class QuickNDR:
         return self.classify(h)
 
     @torch.inference_mode()
-    def answers_from(self, h: Tensor, level: int, full_state: Callable[[Tensor], Tensor] | None = None) -> Tensor:
+    def answers_from(
+        self, h: Tensor, level: int, full_state: Callable[[Tensor], Tensor] | None = None
+    ) -> Tensor:
         """Classes from the state after a layer, as roughly as is sure. (B, T, D) -> (B,)
 
         full_state: the states of some rows with all their digits, if those in `h` are drafts.
@@ -164,13 +179,22 @@ class QuickNDR:
     def layer(self, h: Tensor, seen: Tensor, by: Products) -> Tensor:
         """One layer, of the first columns, given what is read of all. (B, R, D), (B, T, 3D + 2H) -> (B, R, D)"""
         (B, T), R = seen.shape[:2], h.shape[1]
-        view, prefer = _view(T, R), seen[:, :R, 3 * self.width :].view(B, R, 2, self.heads, 1).permute(2, 3, 0, 1, 4)
-        q, k, v = seen[..., : 3 * self.width].view(B, T, 3, self.heads, -1).permute(2, 3, 0, 1, 4)  # (H, B, T, K) each
+        view, prefer = (
+            _view(T, R),
+            seen[:, :R, 3 * self.width :].view(B, R, 2, self.heads, 1).permute(2, 3, 0, 1, 4),
+        )
+        q, k, v = (
+            seen[..., : 3 * self.width].view(B, T, 3, self.heads, -1).permute(2, 3, 0, 1, 4)
+        )  # (H, B, T, K) each
         match = torch.where(view.right, *prefer, out=seen.new_empty(self.heads, B, R, T))
-        for of_head, own, others in zip(match, q[:, :, :R], k.mT, strict=True):  # all heads at once would copy them
+        for of_head, own, others in zip(
+            match, q[:, :, :R], k.mT, strict=True
+        ):  # all heads at once would copy them
             of_head.baddbmm_(own, others)
         A = _attention(match, view)
-        return self.update(h, torch.cat([of_head @ own for of_head, own in zip(A, v, strict=True)], dim=-1), by)
+        return self.update(
+            h, torch.cat([of_head @ own for of_head, own in zip(A, v, strict=True)], dim=-1), by
+        )
 
     def update(self, h: Tensor, read: Tensor, by: Products) -> Tensor:
         """The new state of some columns from what they have read. (B, R, D), (B, R, D) -> (B, R, D)"""

@@ -20,28 +20,30 @@ import pyarrow.parquet as pq
 import ctlpp
 from ctlpp.analysis.correlation import Correlation, correlate
 from ctlpp.analysis.forward import pick
-from ctlpp.analysis.history import History
 from ctlpp.analysis.inputs import Array, Inputs
 from ctlpp.analysis.measures import MEASURES
 from ctlpp.analysis.study import Analysis, analyze, count_bases
 from ctlpp.analysis.tables import tables
 from ctlpp.benchmark.task import Task
+from ctlpp.files import FolderKind, UserError, check_folder, write_folder
 from ctlpp.models.own import Factory
+from ctlpp.runs.history import History
 from ctlpp.storage.reading import load
 from ctlpp.storage.task_file import from_json
-from ctlpp.storage.whole import Kind, check_folder, write_folder
 from ctlpp.training.fitting import check_fit
 from ctlpp.training.folder import check_kept, read_config
 from ctlpp.training.result import Run
 from ctlpp.training.run import load_run
 
 FORMAT = 1
-ANALYSIS = Kind("an analysis", mark="analysis.json", hint=": choose {} folder with --out")
+ANALYSIS = FolderKind("an analysis", mark="analysis.json")
 check_target, fresh_folder = partial(check_folder, ANALYSIS), partial(write_folder, ANALYSIS)
 _ALIKE: dict[str, Callable[[Task], object]] = {  # what decides how a run is looked at, beyond `check_fit`
     "symbols": lambda task: task.symbols,
     "groups": lambda task: task.groups,
-    "graphs": lambda task: [(graph.edges, graph.restrictions) for graph in (task.train_graph, task.ood_graph)],
+    "graphs": lambda task: [
+        (graph.edges, graph.restrictions) for graph in (task.train_graph, task.ood_graph)
+    ],
 }
 
 
@@ -81,7 +83,9 @@ class Study:
         """Each measure's correlation with OOD accuracy over the seeds that have not diverged."""
         ood = np.where(self.trained, self.ood, np.nan)
         measures = self.analysis.measures.items()
-        return {name: correlate(values, ood) for name, values in measures if self.evaluated or name != "pairs_ood"}
+        return {
+            name: correlate(values, ood) for name, values in measures if self.evaluated or name != "pairs_ood"
+        }
 
 
 def study_run(
@@ -105,7 +109,7 @@ def study_run(
     run = load_run(folder, factory, device)
     finished = (folder / "result.json").is_file()
     if not finished and not unfinished:
-        raise ValueError(
+        raise UserError(
             f"the run in {folder} is unfinished (step {run.step} of {config['recipe']['steps']}):"
             " train on with --resume, or analyse its newest checkpoint with --unfinished"
         )
@@ -128,25 +132,29 @@ def find_task(folder: Path, config: dict[str, Any], data: Path | None) -> Task:
     if data is not None:
         task = load(data).task
         check_fit(config, task, folder, data)
-        if trained and (other := next((what for what, of in _ALIKE.items() if of(trained) != of(task)), None)):
-            raise ValueError(
+        if trained and (
+            other := next((what for what, of in _ALIKE.items() if of(trained) != of(task)), None)
+        ):
+            raise UserError(
                 f"{data} has other {other} than the run in {folder} was trained with: leave out --data, the run names"
                 " its task"
             )
     elif trained:
         task = trained
         if (task.vocabulary.size, task.n_symbols) != (config["vocab_size"], config["n_classes"]):
-            raise ValueError(
+            raise UserError(
                 f"the run in {folder} has {config['vocab_size']} tokens and {config['n_classes']} classes, the task"
                 f" {task.vocabulary.size} and {task.n_symbols}: name the dataset it was trained on"
             )
     else:
-        raise ValueError(f"the run in {folder} does not say which task it was trained on: name its dataset with --data")
+        raise UserError(
+            f"the run in {folder} does not say which task it was trained on: name its dataset with --data"
+        )
     return task
 
 
 def check_left(folder: Path) -> None:
-    """Raise ValueError if there is nothing left of a run that could be analysed."""
+    """Raise UserError if there is nothing left of a run that could be analysed."""
     read_config(folder)
     made = (folder / "analysis" / "analysis.json").is_file()
     again = "train it again in a new folder to analyse it"
@@ -160,7 +168,7 @@ def choose_seeds(run: Run, seeds: Sequence[int] | None) -> Run:
     have = run.crowd.seeds
     for seed in seeds:
         if seed not in have:
-            raise ValueError(f"no seed {seed} in this run: choose from {', '.join(map(str, have))}")
+            raise UserError(f"no seed {seed} in this run: choose from {', '.join(map(str, have))}")
     rows = [have.index(seed) for seed in dict.fromkeys(seeds)]
     return replace(run, crowd=pick(run.crowd, rows))
 
@@ -183,7 +191,9 @@ def summary(study: Study) -> dict[str, Any]:
         "compared": {group: list(partners) for group, partners in inputs.partners.items()},
         "pairs": {"train": int(inputs.train.sum()), "ood": int(inputs.ood.sum())},
         "accuracy": final,
-        "measures": {name: {**asdict(MEASURES[name]), "values": _plain(v)} for name, v in found.measures.items()},
+        "measures": {
+            name: {**asdict(MEASURES[name]), "values": _plain(v)} for name, v in found.measures.items()
+        },
         "correlations": {name: _finite(asdict(c)) for name, c in study.correlations.items()},
         "notes": found.notes,
         "versions": {"ctlpp": ctlpp.__version__},
@@ -196,7 +206,11 @@ def summary(study: Study) -> dict[str, Any]:
         }
         content["bases"] = found.bases
         content["places"] = [
-            {"level": level, "part": found.changed[what], "effect": round(float(found.effect[s, level, what]), 6)}
+            {
+                "level": level,
+                "part": found.changed[what],
+                "effect": round(float(found.effect[s, level, what]), 6),
+            }
             for s, (level, what) in enumerate(found.place.tolist())
         ]
     return content

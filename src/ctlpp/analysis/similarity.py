@@ -30,7 +30,9 @@ def symbol_distance(vectors: Array) -> Array:
     values, functions = vectors.shape[1:3]
     unit = normalise(vectors)
     total, own = unit.sum(axis=(1, 2)), unit.sum(axis=2)  # (S, D), (S, values, D)
-    cosines = (total**2).sum(-1) - (own**2).sum(axis=(1, 2))  # summed over all ordered pairs of different values
+    cosines = (total**2).sum(-1) - (own**2).sum(
+        axis=(1, 2)
+    )  # summed over all ordered pairs of different values
     return chord(cosines / (functions**2 * values * (values - 1)))
 
 
@@ -41,7 +43,10 @@ def chord(cosines: Array) -> Array:
 
 def cluster_all(cosines: Array, unit: Array, inputs: Inputs) -> list[list[Clustering]]:
     """The clusters of every seed and value; those of the first group come first."""
-    every = [[cluster(chord(matrix), unit=u) for matrix in of_seed] for of_seed, u in zip(cosines, unit, strict=True)]
+    every = [
+        [cluster(chord(matrix), unit=u) for matrix in of_seed]
+        for of_seed, u in zip(cosines, unit, strict=True)
+    ]
     return [[one.sorted_by(inputs.group_of) for one in of_seed] for of_seed in every]
 
 

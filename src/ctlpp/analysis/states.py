@@ -51,11 +51,21 @@ class Layout:
 
     def _with_parts(self, value: Tensor) -> Tensor:  # -> (S, B, K, w)
         return (
-            value[:, :, None] if self.kind == "steps" else value.movedim(1, 2) if self.kind == "directions" else value
+            value[:, :, None]
+            if self.kind == "steps"
+            else value.movedim(1, 2)
+            if self.kind == "directions"
+            else value
         )
 
     def _without_parts(self, value: Tensor) -> Tensor:
-        return value[:, :, 0] if self.kind == "steps" else value.movedim(2, 1) if self.kind == "directions" else value
+        return (
+            value[:, :, 0]
+            if self.kind == "steps"
+            else value.movedim(2, 1)
+            if self.kind == "directions"
+            else value
+        )
 
     def places(self, parts: int, order: str) -> dict[str, list[int]]:
         """What can be changed when the input is a pair: each part, and for columns all that belong to the prefix."""

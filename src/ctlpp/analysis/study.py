@@ -36,8 +36,9 @@ from ctlpp.analysis.states import Layout
 from ctlpp.analysis.stitching import stitch
 from ctlpp.analysis.subject import Subject
 from ctlpp.benchmark.task import Task
+from ctlpp.files import UserError
 from ctlpp.training.crowd import Crowd
-from ctlpp.wording import count
+from ctlpp.words import plural
 
 STAGES = 100  # steps in which the progress of a seed is told
 PLACES = 5  # of them: where the value is
@@ -63,7 +64,9 @@ class Analysis:
     changed: tuple[str, ...] = ()  # the names of what can be changed
     interchange: Array | None = None  # share of bases with a right answer, (S, F, F, n)
     bases: int = 0  # how many those are for every (donor's function, consumer, donor's symbol)
-    stitched: dict[str, Array] = field(default_factory=dict)  # after a map, "orthogonal" or "affine"; nan: not tried
+    stitched: dict[str, Array] = field(
+        default_factory=dict
+    )  # after a map, "orthogonal" or "affine"; nan: not tried
     notes: list[str] = field(default_factory=list)  # what could not be done, or says less than usual, and why
 
     @property
@@ -109,7 +112,7 @@ def count_bases(inputs: Inputs, bases: int | None) -> int:
     """The number of bases as a number; ValueError if there are not so many."""
     most = turns(inputs)
     if bases is not None and not 1 <= bases <= most:
-        raise ValueError(
+        raise UserError(
             f"--bases {bases}: every donor and consumer has {most} bases of another value: use 1 to {most}, or all"
         )
     return most if bases is None else bases
@@ -164,10 +167,16 @@ def _exchange(
     """Everything about the states at one place, for the seeds that have it."""
     states = subject.states(inputs.donor_tokens(), place.level)
     donors = states * place.where[:, None, :, None]  # (S, F · n, K, W)
-    flat = donors.flatten(2).cpu()  # for linear algebra in double precision, which is small: the same on every device
+    flat = donors.flatten(
+        2
+    ).cpu()  # for linear algebra in double precision, which is small: the same on every device
     table = flat.view(len(flat), *inputs.value.shape, -1)
     within, across = probe(table, inputs)
-    found = {"probe_within": within.numpy(), "probe_across": across.numpy(), "cka": cka(table, inputs).numpy()}
+    found = {
+        "probe_within": within.numpy(),
+        "probe_across": across.numpy(),
+        "cka": cka(table, inputs).numpy(),
+    }
     tried = {"interchange": Donors(donors, np.ones_like(inputs.train), bases)}
     if inputs.partners:
         sample = thin(inputs.ood, SAMPLE)
@@ -213,7 +222,11 @@ def _conclude(inputs: Inputs, seeds: tuple[int, ...], found: dict[str, Any]) -> 
     if layout is None:
         analysis.notes.append('the model records no "state": no interchange, stitching, probes or CKA')
         return analysis
-    analysis.effect, analysis.place, analysis.interchange = found["effect"], found["place"], found["interchange"]
+    analysis.effect, analysis.place, analysis.interchange = (
+        found["effect"],
+        found["place"],
+        found["interchange"],
+    )
     analysis.changed, analysis.bases = found["changed"], found["bases"]
     analysis.stitched = {kind: found[kind] for kind in ("orthogonal", "affine") if kind in found}
     measures["interchange_across"] = _share(analysis.interchange, inputs.ood)
@@ -223,11 +236,13 @@ def _conclude(inputs: Inputs, seeds: tuple[int, ...], found: dict[str, Any]) -> 
     measures |= {name: found[name] for name in ("probe_within", "probe_across", "cka")}
     if together := int(found["together"].sum()):
         analysis.notes.append(
-            f"{together} of {count(len(seeds))}: no single column carries the value; all columns of the prefix are"
+            f"{together} of {plural(len(seeds))}: no single column carries the value; all columns of the prefix are"
             " exchanged together, which early in the network comes near to exchanging the input itself"
         )
     if not inputs.partners:
-        analysis.notes.append("no group meets new consumers in the test: measures across groups are not defined")
+        analysis.notes.append(
+            "no group meets new consumers in the test: measures across groups are not defined"
+        )
     return analysis
 
 

@@ -15,9 +15,15 @@ from ctlpp.analysis.quick_ndr import QuickNDR, quick_ndr
 from ctlpp.analysis.states import Kind, Layout
 from ctlpp.training.crowd import Crowd
 
-Rest = Literal["nothing", "tail", "head", "everything"]  # of its input that a model must read to go on from a state
+Rest = Literal[
+    "nothing", "tail", "head", "everything"
+]  # of its input that a model must read to go on from a state
 _QUICK = 512  # examples at a time of the quick way: with fewer, cores wait for Python
-_CANDIDATES: dict[Kind, tuple[Rest, ...]] = {"columns": ("nothing",), "steps": ("tail", "head"), "directions": ()}
+_CANDIDATES: dict[Kind, tuple[Rest, ...]] = {
+    "columns": ("nothing",),
+    "steps": ("tail", "head"),
+    "directions": (),
+}
 
 
 @dataclass(frozen=True)
@@ -110,7 +116,9 @@ class Subject:
             return torch.where(parts[0], new[0, batch][rows], quick.state(tokens[batch][rows], level))
 
         batches = _batches(len(tokens), _QUICK)
-        return torch.cat([quick.answers_from(state[0, b], level, partial(full_state, b)) for b in batches])[None]
+        return torch.cat([quick.answers_from(state[0, b], level, partial(full_state, b)) for b in batches])[
+            None
+        ]
 
     def logits_from(self, tokens: Tensor, level: int, state: Tensor) -> Tensor:
         """Logits when the state after a layer or step is this one. (B, T), (S, B, K, W) -> (S, B, C)"""

@@ -74,7 +74,9 @@ def accuracy(analysis: Analysis) -> pa.Table:
     """
     inputs, right = analysis.inputs, analysis.right
     functions = np.arange(inputs.n_functions)
-    by_value = right[:, functions[:, None], :, inputs.start].transpose(2, 1, 0, 3)  # (S, values, first, second)
+    by_value = right[:, functions[:, None], :, inputs.start].transpose(
+        2, 1, 0, 3
+    )  # (S, values, first, second)
     seconds = {group: inputs.members(group) for group in inputs.groups}
     rows: list[tuple[Any, ...]] = []
 
@@ -145,7 +147,9 @@ def interchange(analysis: Analysis) -> pa.Table | None:
     functions = np.arange(inputs.n_functions)
     for kind, right in {"none": analysis.interchange, **analysis.stitched}.items():
         bases = analysis.bases if kind == "none" else 1
-        by_value = right[:, functions[:, None], :, inputs.start].transpose(2, 1, 0, 3)  # (S, values, first, second)
+        by_value = right[:, functions[:, None], :, inputs.start].transpose(
+            2, 1, 0, 3
+        )  # (S, values, first, second)
         for donor in inputs.groups:
             for consumer in inputs.groups:
                 cells = by_value[:, :, inputs.members(donor)][..., inputs.members(consumer)]

@@ -17,6 +17,7 @@ from ctlpp.bench.traffic import bytes_moved, memory_rate
 from ctlpp.benchmark.dataset import Dataset, generate
 from ctlpp.cli.progress import progress
 from ctlpp.cli.tables import table
+from ctlpp.files import UserError
 from ctlpp.kernels.fast import without_workspace
 from ctlpp.models.zoo import MODELS, build
 from ctlpp.training.batches import Batches
@@ -24,7 +25,11 @@ from ctlpp.training.crowd import gather
 from ctlpp.training.recipe import Recipe, recipe_for
 from ctlpp.training.step import Optimizer, Stepper
 
-RELEASED_CODE = {"lstm": 6.0, "transformer": 35.6, "ndr": 46.9}  # ms a step of the authors' code, one seed, one H200
+RELEASED_CODE = {
+    "lstm": 6.0,
+    "transformer": 35.6,
+    "ndr": 46.9,
+}  # ms a step of the authors' code, one seed, one H200
 CROWDS = (1, 2, 5, 10, 25, 50, 100)
 STEPS = 120  # in a measurement
 
@@ -46,28 +51,50 @@ def crowd_sizes(text: str) -> list[int]:
     """`1,25,50` as numbers."""
     sizes = [int(part) if part.strip().isdigit() else 0 for part in text.split(",")]
     if min(sizes) < 1:
-        raise ValueError(f"--seeds {text}: give numbers of seeds from 1, separated by commas")
+        raise UserError(f"--seeds {text}: give numbers of seeds from 1, separated by commas")
     return sizes
 
 
-def compare(models: Sequence[str] = tuple(RELEASED_CODE), crowds: Sequence[int] = CROWDS) -> tuple[Table | str, ...]:
+def compare(
+    models: Sequence[str] = tuple(RELEASED_CODE), crowds: Sequence[int] = CROWDS
+) -> tuple[Table | str, ...]:
     """The table of all models and crowd sizes."""
     data = generate("R", protocol="released")
     without_workspace()  # as in training; in time, as nothing has used cuBLAS yet
     peak, bandwidth = matrix_rate(), memory_rate()
-    columns = ("seeds", "ms a seed-step", "seed-steps/s", "× authors' code", "TFLOP/s", "of the card", "TB/s",
-               "of the card", "start s", "GiB")  # fmt: skip
-    rows = table(f"Whole training steps on {torch.cuda.get_device_name()}, released preset", "model", *columns)
+    columns = (
+        "seeds",
+        "ms a seed-step",
+        "seed-steps/s",
+        "× authors' code",
+        "TFLOP/s",
+        "of the card",
+        "TB/s",
+        "of the card",
+        "start s",
+        "GiB",
+    )
+    rows = table(
+        f"Whole training steps on {torch.cuda.get_device_name()}, released preset", "model", *columns
+    )
     with progress("measuring", len(models) * len(crowds)) as advance:
         for model in models:
             for seeds in crowds:
                 s = measure(model, seeds, data)
                 times = RELEASED_CODE[model] / s.ms if model in RELEASED_CODE else 0.0
                 rows.add_row(
-                    model, str(seeds), f"{s.ms:.4f}", f"{1e3 / s.ms:,.0f}", f"{times:.0f}", f"{s.teraflops:.0f}",
-                    f"{s.teraflops / peak:.0%}", f"{s.terabytes:.1f}", f"{s.terabytes / bandwidth:.0%}",
-                    f"{s.start:.0f}", f"{s.gib:.1f}",
-                )  # fmt: skip
+                    model,
+                    str(seeds),
+                    f"{s.ms:.4f}",
+                    f"{1e3 / s.ms:,.0f}",
+                    f"{times:.0f}",
+                    f"{s.teraflops:.0f}",
+                    f"{s.teraflops / peak:.0%}",
+                    f"{s.terabytes:.1f}",
+                    f"{s.terabytes / bandwidth:.0%}",
+                    f"{s.start:.0f}",
+                    f"{s.gib:.1f}",
+                )
                 advance()
     return (
         rows,
@@ -97,7 +124,9 @@ def measure(model: str, seeds: int, data: Dataset, steps: int = STEPS) -> Speed:
     return Speed(model=model, seeds=seeds, ms=ms, start=start, gib=gib, **rates)
 
 
-def make_stepper(factory: Callable[[int, int], nn.Module], seeds: int, data: Dataset, recipe: Recipe) -> Stepper:
+def make_stepper(
+    factory: Callable[[int, int], nn.Module], seeds: int, data: Dataset, recipe: Recipe
+) -> Stepper:
     """A fresh crowd on the GPU, ready to train in bf16."""
     crowd = gather(factory, data.task.vocabulary.size, data.task.n_symbols, list(range(seeds)), "cuda")
     return Stepper(crowd, recipe, Optimizer.of(crowd), seeds, True)
@@ -159,7 +188,9 @@ def compare_own(seeds: int = 25) -> Table:
     """A module of one's own: seeds together against a plain loop of single seeds."""
     data, recipe = generate("R", protocol="released"), recipe_for("gru")
     plain_training = reference("plain_training")
-    plain = plain_training.PlainTraining("gru", 41, 8, range(seeds), recipe, MODELS["gru"].sizes["released"], "cuda")
+    plain = plain_training.PlainTraining(
+        "gru", 41, 8, range(seeds), recipe, MODELS["gru"].sizes["released"], "cuda"
+    )
     spec = MODELS["gru"]
     stepper = make_stepper(lambda v, c: spec.factory(v, c, **spec.sizes["released"]), seeds, data, recipe)
     batches = Batches(data.tensors("train"), recipe, list(range(seeds)), "cuda")
@@ -167,6 +198,8 @@ def compare_own(seeds: int = 25) -> Table:
     plain.step(*batches.at(0))
     together = seconds(lambda: run_steps(stepper, batches, STEPS)) / STEPS
     alone = seconds(lambda: [plain.step(*batches.at(n)) for n in range(3)]) / 3
-    rows = table("A module without a fast path (gru)", "seeds", "one by one ms", "together ms", "times", left=0)
+    rows = table(
+        "A module without a fast path (gru)", "seeds", "one by one ms", "together ms", "times", left=0
+    )
     rows.add_row(str(seeds), f"{1e3 * alone:.1f}", f"{1e3 * together:.2f}", f"{alone / together:.1f} ×")
     return rows

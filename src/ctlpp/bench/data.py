@@ -37,7 +37,9 @@ print(dataset.size("train"), made, time.perf_counter() - start, (after - before)
 def compare() -> tuple[Table | str, ...]:
     """All measurements, as tables."""
     sampler = reference("rejection_sampler")
-    speed = table("Data in memory, default size (median)", "variant", "sampler s", "ctlpp s", "times", "examples/s")
+    speed = table(
+        "Data in memory, default size (median)", "variant", "sampler s", "ctlpp s", "times", "examples/s"
+    )
     whole = table("The whole command, files included", "what", "sampler s", "ctlpp s", "times")
     with progress("measuring", 7) as advance:
         for variant in ("A", "R"):
@@ -48,7 +50,9 @@ def compare() -> tuple[Table | str, ...]:
                 variant, f"{slow:.2f}", f"{fast:.3f}", f"{slow / fast:.1f} ×", f"{total(dataset) / fast:,.0f}"
             )
             command = timed(lambda v=variant: run_command(v), 3)  # type: ignore[misc]
-            whole.add_row(f"ctlpp generate {variant}", f"{slow:.2f}", f"{command:.2f}", f"{slow / command:.1f} ×")
+            whole.add_row(
+                f"ctlpp generate {variant}", f"{slow:.2f}", f"{command:.2f}", f"{slow / command:.1f} ×"
+            )
             advance()
         for variant in ("S", "CTL"):
             fast, dataset = timed_dataset(variant)
@@ -63,7 +67,9 @@ def compare() -> tuple[Table | str, ...]:
 
 def measure_large() -> Table:
     """Ten million examples in a process of their own."""
-    rows = table("10 million training examples: A, 64 functions, up to 10 long", "what", "s", "MiB above the import")
+    rows = table(
+        "10 million training examples: A, 64 functions, up to 10 long", "what", "s", "MiB above the import"
+    )
     _, made, _, memory = run("-c", LARGE).split()
     rows.add_row("in memory", f"{float(made):.1f}", f"{float(memory):.0f}")
     with tempfile.TemporaryDirectory() as folder:

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import ModuleType
 
 import ctlpp
+from ctlpp.files import UserError
 
 
 def reference(name: str) -> ModuleType:
@@ -18,4 +19,6 @@ def reference(name: str) -> ModuleType:
             module = importlib.util.module_from_spec(spec)
             spec.loader.exec_module(module)
             return module
-    raise ValueError(f"benchmarks/{name}.py, the reference to compare with, is not installed; run this in a checkout")
+    raise UserError(
+        f"benchmarks/{name}.py, the reference to compare with, is not installed; run this in a checkout"
+    )

@@ -28,7 +28,9 @@ class _Operands(TorchDispatchMode):
 
     def count(self, operands: Any) -> None:
         """Every tensor once, as far as it is seen: an expanded or sliced one by its own elements."""
-        leaves = [getattr(leaf, "base", leaf) for leaf in tree_leaves(operands)]  # a descriptor's tensor is its base
+        leaves = [
+            getattr(leaf, "base", leaf) for leaf in tree_leaves(operands)
+        ]  # a descriptor's tensor is its base
         seen = {(t.data_ptr(), t.shape): t for t in leaves if isinstance(t, Tensor)}
         self.bytes += sum(_distinct(t) * t.element_size() for t in seen.values())
 

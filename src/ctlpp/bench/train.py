@@ -74,7 +74,11 @@ def measure(
     plain_training = reference("plain_training")
     seeds = list(range(size.seeds))
     batches = Batches(data.tensors("train"), recipe, seeds)
-    sizes, n_tokens, n_classes = MODELS[model].sizes[size.preset], data.task.vocabulary.size, data.task.n_symbols
+    sizes, n_tokens, n_classes = (
+        MODELS[model].sizes[size.preset],
+        data.task.vocabulary.size,
+        data.task.n_symbols,
+    )
     plain = plain_training.PlainTraining(model, n_tokens, n_classes, seeds, recipe, sizes)
     stepper = make_stepper(model, size.preset, data, recipe, seeds)
     plain.step(*batches.at(0))  # warm up
@@ -115,7 +119,9 @@ def measure_memory(seeds: int = MEMORY_SEEDS) -> Table:
     """Peak memory of a process that trains full-size NDR seeds for a step."""
     rows = table("Memory of a training process on the CPU", "what", "seconds a step", "peak GiB")
     code = f"from ctlpp.bench.train import peak; peak({seeds})"
-    spent, gib = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
+    spent, gib = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True
+    ).stdout.split()
     rows.add_row(f"ndr, full size, {seeds} seeds", f"{float(spent):.1f}", f"{float(gib):.2f}")
     return rows
 

@@ -24,6 +24,7 @@ from ctlpp.benchmark.settings import Settings, make_task_from
 from ctlpp.benchmark.splits import Split, draw_splits
 from ctlpp.benchmark.task import Task
 from ctlpp.benchmark.variants import Plan
+from ctlpp.files import UserError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -43,7 +44,7 @@ class Dataset:
 
     def __getitem__(self, split: str) -> Split:
         if split not in self.splits:
-            raise ValueError(f"unknown split {split!r}: choose from {', '.join(self.splits)}")
+            raise UserError(f"unknown split {split!r}: choose from {', '.join(self.splits)}")
         return self.splits[split]
 
     def size(self, split: str) -> int:
@@ -52,7 +53,9 @@ class Dataset:
 
     def shared(self, one: str, other: str) -> int:
         """How many examples two splits have in common."""
-        pairs = [(self[one][n].keys(), examples.keys()) for n, examples in self[other].items() if n in self[one]]
+        pairs = [
+            (self[one][n].keys(), examples.keys()) for n, examples in self[other].items() if n in self[one]
+        ]
         return sum(int(member(theirs, ours).sum()) for ours, theirs in pairs)
 
     def targets(self, examples: Examples) -> np.ndarray[Any, Any]:

@@ -20,7 +20,9 @@ from ctlpp.benchmark.streams import Stream
 def random_bijections(n_symbols: int, n_functions: int, stream: Stream) -> NDArray[np.int64]:
     """`[f, s]` is what function f makes of symbol s. All rows differ, every choice of rows is equally likely."""
     ranks = stream.distinct_below(math.factorial(n_symbols), n_functions)
-    return np.array([bijection(int(rank), n_symbols) for rank in ranks], dtype=np.int64).reshape(-1, n_symbols)
+    return np.array([bijection(int(rank), n_symbols) for rank in ranks], dtype=np.int64).reshape(
+        -1, n_symbols
+    )
 
 
 def bijection(rank: int, n_symbols: int) -> list[int]:

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from ctlpp.files import UserError
+
 IN, OUT = "IN", "OUT"
 Edge = tuple[str, str]
 LONGEST = 128  # functions in an example
@@ -34,7 +36,9 @@ class Graph:
     restrictions: tuple[Restriction, ...] = ()
 
     @classmethod
-    def of(cls, after: Mapping[str, str], *, lengths: Iterable[int], restrictions: Iterable[Restriction] = ()) -> Graph:
+    def of(
+        cls, after: Mapping[str, str], *, lengths: Iterable[int], restrictions: Iterable[Restriction] = ()
+    ) -> Graph:
         """From a table `group -> the groups that may follow, separated by spaces`."""
         edges = tuple((source, target) for source, targets in after.items() for target in targets.split())
         return cls(edges=edges, lengths=tuple(lengths), restrictions=tuple(restrictions))
@@ -64,21 +68,21 @@ def complete_graph(groups: Iterable[str], lengths: Iterable[int]) -> Graph:
 
 
 def check_graph(graph: Graph, name: str, groups: Mapping[str, tuple[str, ...]], n_symbols: int) -> None:
-    """Raise ValueError for the first mistake in the graph."""
+    """Raise UserError for the first mistake in the graph."""
     _check_edges(graph, name, groups)
     reachable = _closure(IN, graph.edges)
     leaving = _closure(OUT, [(target, source) for source, target in graph.edges])
     if OUT not in reachable:
-        raise ValueError(f"{name} graph: there is no way from IN to OUT; add edges that lead there")
+        raise UserError(f"{name} graph: there is no way from IN to OUT; add edges that lead there")
     for group in sorted(graph.groups()):
         if group not in reachable:
-            raise ValueError(
+            raise UserError(
                 f"{name} graph: group {group} cannot be reached from IN; add an edge to it or drop its edges"
             )
         if group not in leaving:
-            raise ValueError(f"{name} graph: group {group} is a dead end; add an edge from it toward OUT")
+            raise UserError(f"{name} graph: group {group} is a dead end; add an edge from it toward OUT")
     if not graph.lengths or not 1 <= min(graph.lengths) <= max(graph.lengths) <= LONGEST:
-        raise ValueError(f"{name} graph: lengths must be 1 to {LONGEST}, not {list(graph.lengths)}")
+        raise UserError(f"{name} graph: lengths must be 1 to {LONGEST}, not {list(graph.lengths)}")
     for restriction in graph.restrictions:
         _check_restriction(restriction, graph, name, groups, n_symbols)
 
@@ -88,12 +92,14 @@ def _check_edges(graph: Graph, name: str, groups: Mapping[str, tuple[str, ...]])
         where = f"{name} graph: edge {source} -> {target}"
         for node, special in ((source, IN), (target, OUT)):
             if node != special and node not in groups:
-                raise ValueError(f"{where}: unknown group {node!r}; choose from {special}, {', '.join(groups)}")
+                raise UserError(
+                    f"{where}: unknown group {node!r}; choose from {special}, {', '.join(groups)}"
+                )
         if (source, target) == (IN, OUT):
-            raise ValueError(f"{where}: an example needs at least one function; go through a group")
+            raise UserError(f"{where}: an example needs at least one function; go through a group")
     for edge in graph.edges:
         if graph.edges.count(edge) > 1:
-            raise ValueError(f"{name} graph: edge {edge[0]} -> {edge[1]} is given twice; once is enough")
+            raise UserError(f"{name} graph: edge {edge[0]} -> {edge[1]} is given twice; once is enough")
 
 
 def _check_restriction(
@@ -102,11 +108,15 @@ def _check_restriction(
     where = f"{name} graph: restriction of {restriction.function!r} after {restriction.source!r}"
     home = next((group for group, members in groups.items() if restriction.function in members), None)
     if home is None:
-        raise ValueError(f"{where}: there is no function {restriction.function!r}; choose from those of the groups")
+        raise UserError(
+            f"{where}: there is no function {restriction.function!r}; choose from those of the groups"
+        )
     if (restriction.source, home) not in graph.edges:
-        raise ValueError(f"{where}: there is no edge {restriction.source} -> {home}; restrict an edge that exists")
+        raise UserError(
+            f"{where}: there is no edge {restriction.source} -> {home}; restrict an edge that exists"
+        )
     if bad := [s for s in restriction.symbols if s not in range(n_symbols)]:
-        raise ValueError(f"{where}: no symbol has the index {bad[0]}; use 0 to {n_symbols - 1}")
+        raise UserError(f"{where}: no symbol has the index {bad[0]}; use 0 to {n_symbols - 1}")
 
 
 def _closure(start: str, edges: Iterable[Edge]) -> set[str]:

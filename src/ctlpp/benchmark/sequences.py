@@ -26,16 +26,19 @@ from ctlpp.benchmark.drawing import NOTHING, Weighting, draw
 from ctlpp.benchmark.examples import Examples, join
 from ctlpp.benchmark.language import Language
 from ctlpp.benchmark.streams import Stream
+from ctlpp.files import UserError
 
 Limit = int | str  # 12599 sequences a length, or "n/7": one to every 7 examples of a length
 RELEASED: Limit = "n/7"
 
 
 def parse_limit(value: object) -> Limit:
-    """A limit as it is, or a number written as text. Raises ValueError for anything else."""
+    """A limit as it is, or a number written as text. Raises UserError for anything else."""
     found = re.fullmatch(r"(n/)?([1-9][0-9]{0,9})", str(value)) if type(value) in (int, str) else None
     if not found:
-        raise ValueError(f"distinct_sequences {value!r}: use a whole number from 1, or n/7 for one to every 7 examples")
+        raise UserError(
+            f"distinct_sequences {value!r}: use a whole number from 1, or n/7 for one to every 7 examples"
+        )
     return str(value) if found[1] else int(found[2])
 
 
@@ -49,7 +52,7 @@ def draw_sequences(
 ) -> dict[int, Examples]:
     """One example of each sequence, for the lengths at which the limit matters; `sizes` are the examples wanted.
 
-    It does not matter where no more sequences exist, or no more examples are wanted. Raises ValueError if so many
+    It does not matter where no more sequences exist, or no more examples are wanted. Raises UserError if so many
     sequences have fewer examples than are wanted.
     """
     found, short = {}, []
@@ -100,7 +103,7 @@ def _draw_firsts(
     return firsts, room
 
 
-def _too_few(limit: Limit, short: list[tuple[int, int, int]]) -> ValueError:
+def _too_few(limit: Limit, short: list[tuple[int, int, int]]) -> UserError:
     """`short` has how many sequences are needed for how many examples of which length."""
     if isinstance(limit, int):
         needed, n, length = max(short)
@@ -108,6 +111,6 @@ def _too_few(limit: Limit, short: list[tuple[int, int, int]]) -> ValueError:
     else:  # n / k, rounded up, is enough while k is at most (n - 1) // (needed - 1)
         needed, n, length = min(short, key=lambda case: ((case[1] - 1) // (case[0] - 1), -case[2]))
         right = f"n/{(n - 1) // (needed - 1)}"
-    return ValueError(
+    return UserError(
         f"distinct_sequences {limit}: {n} examples of {length} functions need {needed} sequences; use {right}"
     )

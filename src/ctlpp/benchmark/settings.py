@@ -5,7 +5,7 @@ Example:
     'uniform'
     >>> Settings(variant="A", symbols=0)
     Traceback (most recent call last):
-    ValueError: symbols 0: use 2 to 1000
+    ctlpp.files.UserError: symbols 0: use 2 to 1000
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from ctlpp.benchmark.sequences import Limit, parse_limit
 from ctlpp.benchmark.task import ORDERS, PROTOCOLS, Protocol, Task, make_task
 from ctlpp.benchmark.variants import VARIANTS, Plan, plan_variant
 from ctlpp.benchmark.vocabulary import Order
+from ctlpp.files import UserError
 
 MOST_PAIRS = 50_000_000
 
@@ -45,12 +46,14 @@ class Settings:
     ood_max_length: int | None = None  # CTL only: default max_length + 4
     fill: float = 0.5  # share of the existing examples of a length ≥ 2 that train and iid may use
     weighting: Weighting | None = None  # default: sequential for S, uniform otherwise
-    distinct_sequences: Limit | None = None  # of a length in train and iid together, at most: a number, or "n/7"
+    distinct_sequences: Limit | None = (
+        None  # of a length in train and iid together, at most: a number, or "n/7"
+    )
 
     def __post_init__(self) -> None:
         is_file = self.variant not in VARIANTS
         if is_file and not self.variant.endswith(".toml"):
-            raise ValueError(
+            raise UserError(
                 f"unknown variant {self.variant!r}: choose from {', '.join(VARIANTS)}, or a TOML file with a graph"
             )
         defaults: dict[str, str | int] = {"weighting": "sequential" if self.variant == "S" else "uniform"}
@@ -76,27 +79,36 @@ class Settings:
         ):
             value = getattr(self, option)
             if value is not None and not (isinstance(value, int) and low <= value <= high):
-                raise ValueError(f"{option} {value!r}: use {low} to {high}")
+                raise UserError(f"{option} {value!r}: use {low} to {high}")
         if self.functions is not None and self.functions > (most := math.factorial(min(self.symbols, 20))):
-            raise ValueError(
+            raise UserError(
                 f"functions {self.functions}: only {most} different bijections of {self.symbols} symbols exist"
             )
         if not (isinstance(self.fill, float | int) and 0 < self.fill <= 1):
-            raise ValueError(f"fill {self.fill!r}: use a share above 0 and up to 1")
+            raise UserError(f"fill {self.fill!r}: use a share above 0 and up to 1")
         for option, value, choices in (
             ("protocol", self.protocol, PROTOCOLS),
             ("order", self.order, ORDERS),
             ("weighting", self.weighting, WEIGHTINGS),
         ):
             if value not in choices:
-                raise ValueError(f"unknown {option} {value!r}: choose from {', '.join(choices)}")
+                raise UserError(f"unknown {option} {value!r}: choose from {', '.join(choices)}")
         for option, owner in (("shared_functions", "S"), ("shared_symbols", "S"), ("ood_max_length", "CTL")):
             if self.variant != owner and getattr(self, option) is not None:
-                raise ValueError(f"{option} is an option of {owner} alone; leave it out for {self.variant}")
+                raise UserError(f"{option} is an option of {owner} alone; leave it out for {self.variant}")
 
     def recipe(self) -> dict[str, Any]:
         """The settings that `task.json` does not say elsewhere."""
-        names = ("max_length", "ood_max_length", "train", "iid", "ood", "fill", "weighting", "distinct_sequences")
+        names = (
+            "max_length",
+            "ood_max_length",
+            "train",
+            "iid",
+            "ood",
+            "fill",
+            "weighting",
+            "distinct_sequences",
+        )
         return {name: value for name, value in asdict(self).items() if name in names and value is not None}
 
 
@@ -120,15 +132,15 @@ def make_task_from(settings: Settings, plan: Plan | None = None) -> Task:
         variant = plan.name
     n_functions = sum(map(len, plan.groups.values()))
     if settings.functions not in (None, n_functions):
-        raise ValueError(
+        raise UserError(
             f"functions {settings.functions}: the groups of {variant} have {n_functions} together; leave the option out"
         )
     if n_functions > (most := math.factorial(min(settings.symbols, 20))):
-        raise ValueError(
+        raise UserError(
             f"{n_functions} functions: only {most} different bijections of {settings.symbols} symbols exist"
         )
     if (pairs := n_functions**2 * settings.symbols) > MOST_PAIRS:
-        raise ValueError(
+        raise UserError(
             f"{n_functions} functions on {settings.symbols} symbols make {pairs:,} pairs, and the split `pairs` holds "
             f"them all; use fewer, for at most {MOST_PAIRS:,}"
         )

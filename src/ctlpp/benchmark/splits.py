@@ -26,6 +26,7 @@ from ctlpp.benchmark.sequences import draw_examples, draw_sequences
 from ctlpp.benchmark.settings import Settings
 from ctlpp.benchmark.streams import Stream
 from ctlpp.benchmark.task import Task
+from ctlpp.files import UserError
 
 Split = Mapping[int, Examples]  # length -> examples
 Sizes = dict[int, int]  # length -> number of examples
@@ -35,7 +36,7 @@ ENUMERATED = ("singles", "pairs")  # complete by definition, so they overlap wit
 
 
 def draw_splits(task: Task, settings: Settings) -> dict[str, Split]:
-    """All splits of a dataset. Raises ValueError where fewer examples exist than were asked for."""
+    """All splits of a dataset. Raises UserError where fewer examples exist than were asked for."""
     draw_train = _draw_train_released if settings.protocol == "released" else _draw_train_paper
     train, iid = draw_train(task, settings)
     splits: dict[str, Split] = {"train": train, "iid": iid, "ood": _draw_ood(task, settings)}
@@ -51,12 +52,15 @@ def draw_splits(task: Task, settings: Settings) -> dict[str, Split]:
 def _draw_train_paper(task: Task, settings: Settings) -> tuple[Split, Split]:
     language = task.language("train")
     room = {
-        n: language.count(n) if n == 1 else filled(settings.fill, language.count(n)) for n in language.graph.lengths
+        n: language.count(n) if n == 1 else filled(settings.fill, language.count(n))
+        for n in language.graph.lengths
     }
     _check_room(settings, room)
     singles = room.pop(1, 0)
     if settings.train < singles:
-        raise ValueError(f"train {settings.train}: at least {singles} are needed, all single applications belong to it")
+        raise UserError(
+            f"train {settings.train}: at least {singles} are needed, all single applications belong to it"
+        )
     iid_sizes = balance(settings.iid, _iid_room(settings.iid, settings.train - singles, room))
     train_sizes = balance(settings.train - singles, {n: room[n] - iid_sizes[n] for n in room})
     train: dict[int, Examples] = {1: language.all(1)} if singles else {}
@@ -114,19 +118,25 @@ def _draw_ood(task: Task, settings: Settings) -> Split:
     room = {n: task.language("ood").count(n) for n in task.ood_graph.lengths}
     if settings.ood > sum(room.values()):
         raise _too_large("ood", settings.ood, sum(room.values()))
-    return _nonempty({n: _draw(task, settings, "ood", n, size) for n, size in balance(settings.ood, room).items()})
+    return _nonempty(
+        {n: _draw(task, settings, "ood", n, size) for n, size in balance(settings.ood, room).items()}
+    )
 
 
 def _draw_unseen(task: Task, settings: Settings, name: str, seen: tuple[Split, Split]) -> Split:
     """As many examples as in ood, or all there are, that are in neither train nor iid."""
     language = task.language(name)
-    taken = {n: _numbers(language, [split[n] for split in seen if n in split]) for n in language.graph.lengths}
+    taken = {
+        n: _numbers(language, [split[n] for split in seen if n in split]) for n in language.graph.lengths
+    }
     room = {n: language.count(n) - len(numbers) for n, numbers in taken.items()}
     sizes = balance(min(settings.ood, sum(room.values())), room)
     return _nonempty({n: _draw(task, settings, name, n, size, taken[n]) for n, size in sizes.items()})
 
 
-def _draw(task: Task, settings: Settings, name: str, length: int, n: int, taken: Integers = NOTHING) -> Examples:
+def _draw(
+    task: Task, settings: Settings, name: str, length: int, n: int, taken: Integers = NOTHING
+) -> Examples:
     assert settings.weighting is not None
     stream = Stream(settings.seed, name, length)
     return draw(task.language(name), length, n, settings.weighting, stream, taken)
@@ -161,7 +171,7 @@ def _check_room(settings: Settings, room: Sizes) -> None:
     if settings.train > most:
         beside = f", and iid takes {settings.iid} of them" if settings.iid else ""
         fewer = f"at most {most - settings.iid}" if settings.iid < most else "fewer"
-        raise ValueError(
+        raise UserError(
             f"train {settings.train}: only {most} distinct training examples exist (fill rule){beside}; "
             f"ask for {fewer}, or longer ones"
         )
@@ -169,5 +179,7 @@ def _check_room(settings: Settings, room: Sizes) -> None:
         raise _too_large("iid", settings.iid, most - settings.train)
 
 
-def _too_large(option: str, asked: int, most: int) -> ValueError:
-    return ValueError(f"{option} {asked}: only {most} distinct examples are left; ask for fewer, or longer ones")
+def _too_large(option: str, asked: int, most: int) -> UserError:
+    return UserError(
+        f"{option} {asked}: only {most} distinct examples are left; ask for fewer, or longer ones"
+    )

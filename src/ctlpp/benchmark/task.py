@@ -26,6 +26,7 @@ from ctlpp.benchmark.language import Language
 from ctlpp.benchmark.streams import Stream
 from ctlpp.benchmark.variants import Plan, check_plan, shared_path, unseen_symbols
 from ctlpp.benchmark.vocabulary import Order, Vocabulary
+from ctlpp.files import UserError
 
 Protocol = Literal["paper", "released"]
 PROTOCOLS: tuple[Protocol, ...] = ("paper", "released")
@@ -133,7 +134,9 @@ def make_task(
         seed=seed,
         order=order,
         symbols=symbol_names(n_symbols),
-        functions={name: tuple(row) for name, row in zip(sorted(names, key=_alphabet), tables.tolist(), strict=True)},
+        functions={
+            name: tuple(row) for name, row in zip(sorted(names, key=_alphabet), tables.tolist(), strict=True)
+        },
         groups=plan.groups,
         train_graph=plan.train,
         ood_graph=plan.ood,
@@ -145,23 +148,25 @@ def make_task(
 
 
 def check_task(task: Task) -> None:
-    """Raise ValueError for the first thing in the task that cannot be."""
+    """Raise UserError for the first thing in the task that cannot be."""
     _check_names(task)
     for name, outputs in task.functions.items():
         if sorted(outputs) != list(range(task.n_symbols)):
-            raise ValueError(f"function {name} is no bijection of the {task.n_symbols} symbols: {list(outputs)}")
+            raise UserError(
+                f"function {name} is no bijection of the {task.n_symbols} symbols: {list(outputs)}"
+            )
     if len(set(task.functions.values())) < task.n_functions:
-        raise ValueError("two functions have the same table; all must differ")
+        raise UserError("two functions have the same table; all must differ")
     members = [name for names in task.groups.values() for name in names]
     if sorted(members) != sorted(task.functions):
-        raise ValueError("every function must be in exactly one group")
+        raise UserError("every function must be in exactly one group")
     for name, graph in (("train", task.train_graph), ("OOD", task.ood_graph)):
         check_graph(graph, name, task.groups, task.n_symbols)
         if not any(task.language_of(graph).count(length) for length in graph.lengths):
-            raise ValueError(f"{name} graph: it has no example of any of the lengths {list(graph.lengths)}")
+            raise UserError(f"{name} graph: it has no example of any of the lengths {list(graph.lengths)}")
     used = task.train_graph.groups() | task.ood_graph.groups()
     if unused := [group for group in task.groups if group not in used]:
-        raise ValueError(f"group {unused[0]} has no edge in either graph; add one or drop the group")
+        raise UserError(f"group {unused[0]} has no edge in either graph; add one or drop the group")
     plan = Plan(groups=dict(task.groups), train=task.train_graph, ood=task.ood_graph)
     check_plan(plan, task.variant, task.n_symbols, task.shared_functions, task.shared_symbols)
     _check_disjoint(task)
@@ -169,18 +174,20 @@ def check_task(task: Task) -> None:
 
 def _check_names(task: Task) -> None:
     if task.n_symbols < 2 or task.n_functions < 1:
-        raise ValueError("a task needs at least two symbols and a function")
+        raise UserError("a task needs at least two symbols and a function")
     for name in task.functions:
         if not name.isidentifier():
-            raise ValueError(f"{name!r} cannot name a function; use letters and digits, beginning with a letter")
+            raise UserError(
+                f"{name!r} cannot name a function; use letters and digits, beginning with a letter"
+            )
     for name in task.symbols:
         if not name.isalnum():
-            raise ValueError(f"{name!r} cannot name a symbol; use letters and digits")
+            raise UserError(f"{name!r} cannot name a symbol; use letters and digits")
     if repeated := [name for name, n in Counter((*task.functions, *task.symbols)).items() if n > 1]:
-        raise ValueError(f"{repeated[0]!r} is the name of two things; all functions and symbols must differ")
+        raise UserError(f"{repeated[0]!r} is the name of two things; all functions and symbols must differ")
     for group in task.groups:
         if group in (IN, OUT) or not group.isidentifier():
-            raise ValueError(f"{group!r} cannot name a group; use letters and digits, but not IN or OUT")
+            raise UserError(f"{group!r} cannot name a group; use letters and digits, but not IN or OUT")
 
 
 def _check_disjoint(task: Task) -> None:
@@ -188,7 +195,7 @@ def _check_disjoint(task: Task) -> None:
     for length in both.graph.lengths:
         if n := both.count(length):
             example = task.describe(both.unrank(length, np.array([0])))
-            raise ValueError(
+            raise UserError(
                 f"the train and OOD graphs share {n:,} examples of length {length}, for instance {example!r}; "
                 "OOD data must be new: give the graphs different edges or lengths"
             )

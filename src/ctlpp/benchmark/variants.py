@@ -20,6 +20,7 @@ from itertools import islice
 from ctlpp.benchmark.functions import function_names
 from ctlpp.benchmark.graph import IN, Graph, Restriction
 from ctlpp.benchmark.streams import Stream
+from ctlpp.files import UserError
 
 VARIANTS = ("CTL", "A", "R", "S")
 FURTHER = 4  # CTL tests on compositions of up to so many functions more than in training
@@ -30,7 +31,12 @@ REPEAT = {IN: "a b", "a": "a OUT", "b": "b OUT"}
 STAGES = {IN: "a1 b1", "a1": "a2 o", "b1": "b2 o", "a2": "a1 b1 OUT", "b2": "a1 b1 OUT", "o": "a1 b1 OUT"}
 SWAPPED = {IN: "a1 b1", "a1": "b2", "b1": "a2", "a2": "a1 b1 OUT", "b2": "a1 b1 OUT"}
 SHARED = {IN: "a1 b1", "a1": "o", "b1": "o", "o": "a1 b1 OUT"}
-EDGES = {"CTL": (ANY, ANY), "A": (ALTERNATE, REPEAT), "R": (REPEAT, ALTERNATE), "S": (STAGES, SWAPPED)}  # train, ood
+EDGES = {
+    "CTL": (ANY, ANY),
+    "A": (ALTERNATE, REPEAT),
+    "R": (REPEAT, ALTERNATE),
+    "S": (STAGES, SWAPPED),
+}  # train, ood
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,14 +67,19 @@ def plan_variant(
     if variant == "CTL":
         furthest = ood_max_length or max_length + FURTHER
         if furthest <= max_length:
-            raise ValueError(
+            raise UserError(
                 f"ood_max_length {furthest} must be above max_length {max_length}: CTL tests on longer compositions"
             )
-        train, ood = Graph.of(seen, lengths=lengths), Graph.of(unseen, lengths=range(max_length + 1, furthest + 1))
+        train, ood = (
+            Graph.of(seen, lengths=lengths),
+            Graph.of(unseen, lengths=range(max_length + 1, furthest + 1)),
+        )
         return Plan(groups={"f": names}, train=train, ood=ood)
     if variant in ("A", "R"):
         return Plan(
-            groups=deal(names, ("a", "b")), train=Graph.of(seen, lengths=lengths), ood=Graph.of(unseen, lengths=longer)
+            groups=deal(names, ("a", "b")),
+            train=Graph.of(seen, lengths=lengths),
+            ood=Graph.of(unseen, lengths=longer),
         )
     assert variant == "S"
     _check_staged(n_symbols, n_functions, max_length, shared_functions, shared_symbols)
@@ -99,7 +110,9 @@ def share_symbols(shared: Iterable[str], n_symbols: int, overlap: int, stream: S
         while len(common) < overlap:
             deck = deck or stream.permutation(n_symbols).tolist()
             card = next((symbol for symbol in deck if symbol not in common), None)
-            if card is None:  # only symbols left that this function already has: take from a new deck, keep these
+            if (
+                card is None
+            ):  # only symbols left that this function already has: take from a new deck, keep these
                 deck += stream.permutation(n_symbols).tolist()
                 continue
             deck.remove(card)
@@ -107,7 +120,9 @@ def share_symbols(shared: Iterable[str], n_symbols: int, overlap: int, stream: S
         apart = [symbol for symbol in stream.permutation(n_symbols).tolist() if symbol not in common]
         half = (len(apart) + (turn + 1) % 2) // 2
         for source, own in (("a1", apart[:half]), ("b1", apart[half:])):
-            restrictions.append(Restriction(source=source, function=function, symbols=tuple(sorted(common + own))))
+            restrictions.append(
+                Restriction(source=source, function=function, symbols=tuple(sorted(common + own)))
+            )
     return restrictions
 
 
@@ -119,7 +134,11 @@ def shared_path(plan_train: Graph) -> Graph:
 def unseen_symbols(plan_train: Graph, n_symbols: int) -> Graph:
     """S with only stage 1 → o, each time on a symbol that the training restriction excludes."""
     excluded = [
-        Restriction(source=r.source, function=r.function, symbols=tuple(sorted(set(range(n_symbols)) - set(r.symbols))))
+        Restriction(
+            source=r.source,
+            function=r.function,
+            symbols=tuple(sorted(set(range(n_symbols)) - set(r.symbols))),
+        )
         for r in plan_train.restrictions
     ]
     return Graph.of(SHARED, lengths=plan_train.lengths, restrictions=excluded)
@@ -128,46 +147,59 @@ def unseen_symbols(plan_train: Graph, n_symbols: int) -> Graph:
 def check_plan(
     plan: Plan, variant: str, n_symbols: int, shared_functions: int | None, shared_symbols: int | None
 ) -> None:
-    """Raise ValueError if the plan goes by the name of a variant of the paper, but is not that variant."""
+    """Raise UserError if the plan goes by the name of a variant of the paper, but is not that variant."""
     if variant not in EDGES:
         return
     for name, graph, after in zip(("train", "OOD"), (plan.train, plan.ood), EDGES[variant], strict=True):
         if set(graph.edges) != set(Graph.of(after, lengths=[]).edges):
-            raise ValueError(f"the {name} graph does not have the edges of variant {variant}; use another name")
+            raise UserError(
+                f"the {name} graph does not have the edges of variant {variant}; use another name"
+            )
     sets = {(rule.source, rule.function): set(rule.symbols) for rule in plan.train.restrictions}
     shared = plan.groups["o"] if variant == "S" else ()
     if len(shared) != (shared_functions or 0):
-        raise ValueError(f"shared_functions is {shared_functions}, but there are {len(shared)} shared functions")
+        raise UserError(
+            f"shared_functions is {shared_functions}, but there are {len(shared)} shared functions"
+        )
     n_rules = len(plan.train.restrictions) + len(plan.ood.restrictions)
     if n_rules != 2 * len(shared) or set(sets) != {(path, f) for path in ("a1", "b1") for f in shared}:
-        raise ValueError(f"variant {variant} restricts each shared function once after a1 and once after b1, no others")
+        raise UserError(
+            f"variant {variant} restricts each shared function once after a1 and once after b1, no others"
+        )
     for f in shared:
-        if len(sets["a1", f] & sets["b1", f]) != shared_symbols or len(sets["a1", f] | sets["b1", f]) != n_symbols:
-            raise ValueError(
+        if (
+            len(sets["a1", f] & sets["b1", f]) != shared_symbols
+            or len(sets["a1", f] | sets["b1", f]) != n_symbols
+        ):
+            raise UserError(
                 f"the restrictions of {f} must share {shared_symbols} symbols and have all {n_symbols} together"
             )
     if shared and set.union(*(sets["a1", f] & sets["b1", f] for f in shared)) != set(range(n_symbols)):
-        raise ValueError("the symbols that the shared functions receive from both paths must be all symbols together")
+        raise UserError(
+            "the symbols that the shared functions receive from both paths must be all symbols together"
+        )
 
 
 def _check_staged(
     n_symbols: int, n_functions: int, max_length: int, shared_functions: int, shared_symbols: int
 ) -> None:
     if max_length % 2:
-        raise ValueError(
+        raise UserError(
             f"max_length {max_length} is odd: S has even lengths only; use {max_length - 1} or {max_length + 1}"
         )
     most = n_functions - 4
     if shared_functions > n_functions:
-        raise ValueError(
+        raise UserError(
             f"shared_functions {shared_functions} is more than the {n_functions} functions; use at most {most}"
         )
     if not 1 <= shared_functions <= most:
-        raise ValueError(f"shared_functions {shared_functions}: use 1 to {most}; a1, a2, b1 and b2 need functions too")
+        raise UserError(
+            f"shared_functions {shared_functions}: use 1 to {most}; a1, a2, b1 and b2 need functions too"
+        )
     if not 1 <= shared_symbols <= n_symbols:
-        raise ValueError(f"shared_symbols {shared_symbols}: use 1 to {n_symbols}, the number of symbols")
+        raise UserError(f"shared_symbols {shared_symbols}: use 1 to {n_symbols}, the number of symbols")
     if shared_functions * shared_symbols < n_symbols:
-        raise ValueError(
+        raise UserError(
             f"{shared_functions} shared functions with {shared_symbols} shared symbols each cannot cover all "
             f"{n_symbols} symbols; use shared_symbols {-(-n_symbols // shared_functions)} or more"
         )

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ctlpp.benchmark.examples import Examples, smallest_integer
+from ctlpp.files import UserError
 
 Order = Literal["right-to-left", "left-to-right"]
 END = "<end>"  # ends a sequence; also fills up shorter ones in padded tensors
@@ -53,7 +54,7 @@ class Vocabulary:
     def encode(self, text: str) -> list[int]:
         """The ids of a text's tokens, and the end token."""
         if unknown := [word for word in text.split() if word not in self._ids]:
-            raise ValueError(f"unknown token {unknown[0]!r}; the tokens are {' '.join(self.tokens[:-1])}")
+            raise UserError(f"unknown token {unknown[0]!r}; the tokens are {' '.join(self.tokens[:-1])}")
         return [*(self._ids[word] for word in text.split()), self.end]
 
     def decode(self, ids: Iterable[int]) -> str:

@@ -14,7 +14,8 @@ import typer
 
 from ctlpp.cli.options import naming
 from ctlpp.cli.seeds import seeds_of_run
-from ctlpp.wording import count
+from ctlpp.files import UserError
+from ctlpp.words import plural
 
 if TYPE_CHECKING:
     from ctlpp.analysis.run import Study
@@ -30,7 +31,9 @@ def analyze(
     ] = None,
     seeds: Annotated[
         str | None,
-        typer.Option(help="Only these seeds of the run: 5 for 0 … 4; 3,7,9; 5-9. [default: all]", metavar="SEEDS"),
+        typer.Option(
+            help="Only these seeds of the run: 5 for 0 … 4; 3,7,9; 5-9. [default: all]", metavar="SEEDS"
+        ),
     ] = None,
     bases: Annotated[
         str,
@@ -40,13 +43,16 @@ def analyze(
         ),
     ] = "1",
     data: Annotated[
-        Path | None, typer.Option(help="The dataset, for a run that does not name its task itself.", metavar="DIR")
+        Path | None,
+        typer.Option(help="The dataset, for a run that does not name its task itself.", metavar="DIR"),
     ] = None,
     unfinished: Annotated[
         bool, typer.Option("--unfinished", help="Analyse the newest checkpoint of a run that is not over.")
     ] = False,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    force: Annotated[bool, typer.Option("--force", help="Replace an analysis that is there already.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace an analysis that is there already.")
+    ] = False,
 ) -> None:
     """Representation analysis of every seed: which states mean the same, who understands whom, what predicts failure.
 
@@ -64,7 +70,7 @@ def analyze(
     with naming("device"), ExitStack() as bars:
 
         def computing(total: int) -> Callable[[int], None]:
-            return bars.enter_context(progress(f"Analysing {count(total)}", STAGES * total))
+            return bars.enter_context(progress(f"Analysing {plural(total)}", STAGES * total))
 
         def drawing(total: int) -> Callable[[int], None]:
             bars.close()
@@ -100,7 +106,7 @@ def parse_bases(text: str) -> int | None:
     try:
         return int(text)
     except ValueError as error:
-        raise ValueError(f"--bases {text}: write a number, or all") from error
+        raise UserError(f"--bases {text}: write a number, or all") from error
 
 
 def show(study: Study) -> None:
@@ -128,7 +134,11 @@ def show(study: Study) -> None:
         number = f"{known.mean():.3f}" if len(known) else "–"
         spread = f" ± {known.std(ddof=1):.3f}" if len(known) > 1 else ""
         one = found.get(name)
-        shown = f"{one.pearson:+.2f} [{one.low:+.2f}, {one.high:+.2f}]" if one and np.isfinite(one.pearson) else "–"
+        shown = (
+            f"{one.pearson:+.2f} [{one.low:+.2f}, {one.high:+.2f}]"
+            if one and np.isfinite(one.pearson)
+            else "–"
+        )
         table.add_row(MEASURES[name].label, number + spread, shown)
     Console().print(table)
 
@@ -136,7 +146,7 @@ def show(study: Study) -> None:
 def title(study: Study) -> str:
     """What was analysed, with everything that is not as usual."""
     about, lost = study.config, int((~study.trained).sum())
-    parts = [f"{about['model']} on {about['variant'] or 'own data'}", count(len(study.trained))]
+    parts = [f"{about['model']} on {about['variant'] or 'own data'}", plural(len(study.trained))]
     parts += [f"{lost} of them diverged and left out"] * (lost > 0)
     parts += [f"unfinished: step {study.step:,} of {about['recipe']['steps']:,}"] * (not study.finished)
     return ", ".join(parts)
@@ -149,7 +159,9 @@ def where_the_value_is(study: Study) -> str:
         return ""
     what = "layer" if analysis.layout.kind == "columns" else "step"
     places = Counter((level, part) for level, part in analysis.place[kept].tolist()).most_common()
-    named = [f"{what} {level + 1}, {analysis.changed[part]} ({count(n)})" for (level, part), n in places[:SHOWN]]
+    named = [
+        f"{what} {level + 1}, {analysis.changed[part]} ({plural(n)})" for (level, part), n in places[:SHOWN]
+    ]
     named += ["…"] * (len(places) > SHOWN)
     mean = analysis.effect[(kept.nonzero()[0], *analysis.place[kept].T)].mean()
     doubt = "" if mean >= CLEAR else ": far from 1, so interchange says less about this run"

@@ -6,6 +6,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from ctlpp.files import UserError
+
 app = typer.Typer(no_args_is_help=True)
 
 
@@ -33,7 +35,8 @@ def data() -> None:
 def train(
     device: Annotated[Literal["cpu", "cuda"], typer.Option(help="Where to train.")] = "cpu",
     seeds: Annotated[
-        str | None, typer.Option(help="CUDA only: crowd sizes, such as 1,25,50. [default: 1,2,5,10,25,50,100]")
+        str | None,
+        typer.Option(help="CUDA only: crowd sizes, such as 1,25,50. [default: 1,2,5,10,25,50,100]"),
     ] = None,
 ) -> None:
     """Seeds trained together against a plain loop over single seeds; on a GPU, whole steps of crowds of several sizes.
@@ -45,7 +48,7 @@ def train(
     from ctlpp.cli.tables import print_table
 
     if device == "cpu" and seeds is not None:
-        raise ValueError(f"--seeds {seeds}: an option of --device cuda alone; leave it out for cpu")
+        raise UserError(f"--seeds {seeds}: an option of --device cuda alone; leave it out for cpu")
     if device == "cpu":
         from ctlpp.bench.train import compare
 

@@ -8,13 +8,17 @@ from typing import Annotated
 import typer
 
 from ctlpp.cli.options import naming
-from ctlpp.wording import count
+from ctlpp.words import plural
 
 
 def evaluate(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
-    data: Annotated[Path, typer.Option(metavar="DIR", help="A dataset folder with the same functions and symbols.")],
-    splits: Annotated[str | None, typer.Option(help="Splits to evaluate, like iid,ood,pairs. [default: all]")] = None,
+    data: Annotated[
+        Path, typer.Option(metavar="DIR", help="A dataset folder with the same functions and symbols.")
+    ],
+    splits: Annotated[
+        str | None, typer.Option(help="Splits to evaluate, like iid,ood,pairs. [default: all]")
+    ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
 ) -> None:
     """Evaluate every seed of a run on a dataset folder; of an unfinished one, its newest checkpoint.
@@ -39,5 +43,5 @@ def evaluate(
     if not (run / "result.json").is_file():
         steps = trained.config["recipe"]["steps"]
         typer.echo(f"Note: the run in {run} is unfinished (step {trained.step:,} of {steps:,}).", err=True)
-    title = f"{trained.config['model']}, {count(len(trained.crowd.seeds))} after {trained.step:,} steps, on {data}"
+    title = f"{trained.config['model']}, {plural(len(trained.crowd.seeds))} after {trained.step:,} steps, on {data}"
     print_table(title, by_length(scores))

@@ -28,8 +28,12 @@ def generate(
     fill: o.Fill = 0.5,
     weighting: o.Weighting = None,
     distinct_sequences: o.DistinctSequences = None,
-    format: Annotated[Literal["parquet", "jsonl", "text"], typer.Option(help="Of the split files.")] = "parquet",
-    force: Annotated[bool, typer.Option("--force", help="Replace the folder if it is a dataset folder.")] = False,
+    format: Annotated[
+        Literal["parquet", "jsonl", "text"], typer.Option(help="Of the split files.")
+    ] = "parquet",
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace the folder if it is a dataset folder.")
+    ] = False,
 ) -> None:
     """Write a dataset: train, iid, ood and diagnostic splits, task.json and a dataset card.
 
@@ -39,7 +43,9 @@ def generate(
 
     `ctlpp generate my-graph.toml --max-length 4 --train 5000 --format jsonl --out data/mine`
     """
-    settings = {name: value for name, value in locals().items() if name not in ("variant", "out", "format", "force")}
+    settings = {
+        name: value for name, value in locals().items() if name not in ("variant", "out", "format", "force")
+    }
 
     from ctlpp.benchmark.dataset import generate as draw
     from ctlpp.cli.tables import print_splits

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ctlpp.cli.options import named_as_options
+from ctlpp.files import UserError
 
 if TYPE_CHECKING:
     from ctlpp.benchmark.dataset import Dataset
@@ -23,7 +24,7 @@ def parse_pairs(option: str, pairs: Iterable[str]) -> dict[str, Any]:
     for pair in pairs:
         name, equals, text = pair.partition("=")
         if not equals or not name.isidentifier():
-            raise ValueError(f"{option} {pair}: write it as NAME=VALUE")
+            raise UserError(f"{option} {pair}: write it as NAME=VALUE")
         try:
             found[name] = ast.literal_eval(text)
         except (ValueError, SyntaxError):
@@ -45,22 +46,30 @@ def find_task(variant: str, settings: Mapping[str, Any], chosen: Sequence[str]) 
     from ctlpp.storage.reading import read_task
 
     make = partial(Settings, variant=variant, **settings)
-    return _found(variant, chosen, lambda folder: read_task(folder)[0], lambda: make_task_from(make()), settings)
+    return _found(
+        variant, chosen, lambda folder: read_task(folder)[0], lambda: make_task_from(make()), settings
+    )
 
 
 def _found(
-    variant: str, chosen: Sequence[str], read: Callable[[Path], T], make: Callable[[], T], options: Iterable[str]
+    variant: str,
+    chosen: Sequence[str],
+    read: Callable[[Path], T],
+    make: Callable[[], T],
+    options: Iterable[str],
 ) -> T:
     """What a folder holds, if the variant is one, or what can be made of the variant."""
     if Path(variant).is_dir():
         if chosen:
             option = "--" + chosen[0].replace("_", "-")
-            raise ValueError(f"{option}: {variant} is a dataset folder and says that itself; leave the option out")
+            raise UserError(
+                f"{option}: {variant} is a dataset folder and says that itself; leave the option out"
+            )
         return read(Path(variant))
     try:
         return make()
     except ValueError as error:
         complaint = named_as_options(error, options)
         if str(complaint).startswith("unknown variant"):
-            raise ValueError(f"{complaint}, or a dataset folder") from error
+            raise UserError(f"{complaint}, or a dataset folder") from error
         raise complaint from error

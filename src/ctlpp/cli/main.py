@@ -9,14 +9,13 @@ import errno
 import os
 import re
 import sys
-import traceback
-from pathlib import Path
 from typing import Any, NoReturn
 
 import typer
 
 from ctlpp import __version__
 from ctlpp.cli import analyze, bench, check, evaluate, generate, models, report, reproduce, show, train
+from ctlpp.files import UserError
 
 UNUSABLE = {  # what a system says of paths that a user should not have given
     errno.EACCES,
@@ -78,11 +77,11 @@ def main() -> None:
     except OSError as error:
         if error.errno not in UNUSABLE:
             raise
-        fail(f"{error.filename or 'a file'} cannot be used ({error.strerror}): choose another, or make it usable")
-    except ValueError as error:
-        if not raised_by_us(error):
-            raise
-        fail(str(error))
+        fail(
+            f"{error.filename or 'a file'} cannot be used ({error.strerror}): choose another, or make it usable"
+        )
+    except UserError as error:
+        fail(error.on_command_line())
     except Exception as error:
         if not hasattr(error, "format_message"):  # not one of typer's own complaints about the arguments
             raise
@@ -103,15 +102,11 @@ def about_arguments(error: Any) -> str:
     return f"{said}; see {where} --help"
 
 
-def raised_by_us(error: BaseException) -> bool:
-    """Whether this package raised the error on purpose; what a library raises is a bug of ours."""
-    frames = traceback.extract_tb(error.__traceback__)
-    return Path(__file__).parent.parent in Path(frames[-1].filename).parents
-
-
 def fail(message: str, code: int = 2) -> NoReturn:
     """One line on stderr, in which very long numbers are cut short, and out."""
-    line = re.sub(r"\d{60,}", lambda number: f"{number[0][:9]}… ({len(number[0])} digits)", " ".join(message.split()))
+    line = re.sub(
+        r"\d{60,}", lambda number: f"{number[0][:9]}… ({len(number[0])} digits)", " ".join(message.split())
+    )
     print(f"ctlpp: {line}", file=sys.stderr)
     sys.exit(code)
 

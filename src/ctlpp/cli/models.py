@@ -10,9 +10,9 @@ from ctlpp.cli.options import naming
 
 
 def models(
-    preset: Annotated[str, typer.Option(help="Count parameters with these sizes: released, paper or quick.")] = (
-        "released"
-    ),
+    preset: Annotated[
+        str, typer.Option(help="Count parameters with these sizes: released, paper or quick.")
+    ] = ("released"),
     functions: Annotated[int, typer.Option(help="Number of functions.")] = 32,
     symbols: Annotated[int, typer.Option(help="Number of symbols.")] = 8,
 ) -> None:

@@ -9,13 +9,20 @@ from typing import Annotated, Literal
 
 import typer
 
+from ctlpp.files import UserError
+
 DATA = "The data"
 
 Variant = Annotated[
-    str, typer.Argument(metavar="VARIANT", help="CTL, A, R, S, or the path of a TOML file with a graph of your own.")
+    str,
+    typer.Argument(
+        metavar="VARIANT", help="CTL, A, R, S, or the path of a TOML file with a graph of your own."
+    ),
 ]
 Symbols = Annotated[int, typer.Option(help="Number of symbols.", rich_help_panel=DATA)]
-Functions = Annotated[int | None, typer.Option(help="Number of functions. [default: 32]", rich_help_panel=DATA)]
+Functions = Annotated[
+    int | None, typer.Option(help="Number of functions. [default: 32]", rich_help_panel=DATA)
+]
 MaxLength = Annotated[int, typer.Option(help="Functions in an example, at most.", rich_help_panel=DATA)]
 Train = Annotated[int, typer.Option(help="Training examples.", rich_help_panel=DATA)]
 Iid = Annotated[int, typer.Option(help="IID test examples.", rich_help_panel=DATA)]
@@ -29,15 +36,19 @@ Protocol = Annotated[
 ]
 Order = Annotated[
     Literal["right-to-left", "left-to-right"],
-    typer.Option(help="How examples are written: `d a b 3` or `3 b a d` for d(a(b(3))).", rich_help_panel=DATA),
+    typer.Option(
+        help="How examples are written: `d a b 3` or `3 b a d` for d(a(b(3))).", rich_help_panel=DATA
+    ),
 ]
 SharedFunctions = Annotated[
-    int | None, typer.Option(help="S only: functions in the shared group o. [default: 8]", rich_help_panel=DATA)
+    int | None,
+    typer.Option(help="S only: functions in the shared group o. [default: 8]", rich_help_panel=DATA),
 ]
 SharedSymbols = Annotated[
     int | None,
     typer.Option(
-        help="S only: symbols that both paths may pass to a shared function. [default: 4]", rich_help_panel=DATA
+        help="S only: symbols that both paths may pass to a shared function. [default: 4]",
+        rich_help_panel=DATA,
     ),
 ]
 OodMaxLength = Annotated[
@@ -49,7 +60,8 @@ OodMaxLength = Annotated[
 Fill = Annotated[
     float,
     typer.Option(
-        help="Share of the existing examples of a length ≥ 2 that train and iid may use.", rich_help_panel=DATA
+        help="Share of the existing examples of a length ≥ 2 that train and iid may use.",
+        rich_help_panel=DATA,
     ),
 ]
 Weighting = Annotated[
@@ -72,26 +84,30 @@ DistinctSequences = Annotated[
 
 def chosen(context: typer.Context, options: Iterable[str]) -> list[str]:
     """Those of the options that stand on the command line."""
-    return [name for name in options if getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE"]
+    return [
+        name for name in options if getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE"
+    ]
 
 
-def named_as_options(error: ValueError, options: Iterable[str]) -> ValueError:
+def named_as_options(error: UserError, options: Iterable[str]) -> UserError:
     """The same complaint as it stands on the command line.
 
-    >>> named_as_options(ValueError("max_length 5 is odd"), ["max_length"])
-    ValueError('--max-length 5 is odd')
-    >>> named_as_options(ValueError("unknown device 'tpu': choose from cpu, cuda"), ["device"])
-    ValueError('--device tpu: choose from cpu, cuda')
-    >>> named_as_options(ValueError("ood_max_length 4 must be above max_length 6"), ["max_length", "ood_max_length"])
-    ValueError('--ood-max-length 4 must be above --max-length 6')
+    >>> named_as_options(UserError("max_length 5 is odd"), ["max_length"])
+    UserError('--max-length 5 is odd')
+    >>> named_as_options(UserError("unknown device 'tpu': choose from cpu, cuda"), ["device"])
+    UserError('--device tpu: choose from cpu, cuda')
+    >>> named_as_options(UserError("ood_max_length 4 must be above max_length 6"), ["max_length", "ood_max_length"])
+    UserError('--ood-max-length 4 must be above --max-length 6')
     """
-    message = str(error)
+    message = error.on_command_line()
     found = re.match(rf"(?:unknown )?({'|'.join(options)}) (?!graph)(?:'([^'\s]+)'(?=:))?", message)
     if not found:
         return error
     names = [name for name in options if "_" in name]  # further on, `train` may be just a word
-    rest = re.sub(r"\w+(?= \d)", lambda word: _option(word[0]) if word[0] in names else word[0], message[found.end() :])
-    return ValueError(f"{_option(found[1])} {found[2] or ''}{rest}")
+    rest = re.sub(
+        r"\w+(?= \d)", lambda word: _option(word[0]) if word[0] in names else word[0], message[found.end() :]
+    )
+    return UserError(f"{_option(found[1])} {found[2] or ''}{rest}")
 
 
 def _option(name: str) -> str:
@@ -101,11 +117,7 @@ def _option(name: str) -> str:
 @contextmanager
 def naming(*options: str) -> Iterator[None]:
     """Complain about these in the words of the command line; a bug of ours stays as it is."""
-    from ctlpp.cli.main import raised_by_us
-
     try:
         yield
-    except ValueError as error:
-        if not raised_by_us(error):
-            raise
+    except UserError as error:
         raise named_as_options(error, options) from error

@@ -8,12 +8,13 @@ from typing import Annotated
 
 import typer
 
-from ctlpp.wording import count
+from ctlpp.words import plural
 
 
 def report(
     folders: Annotated[
-        list[Path], typer.Argument(metavar="DIR…", help="Run folders, or folders with runs in them at any depth.")
+        list[Path],
+        typer.Argument(metavar="DIR…", help="Run folders, or folders with runs in them at any depth."),
     ],
     out: Annotated[Path, typer.Option(help="The page to write.", metavar="FILE.html")] = Path("report.html"),
     force: Annotated[bool, typer.Option("--force", help="Replace a report that is there already.")] = False,
@@ -34,10 +35,10 @@ def report(
             folders,
             out,
             force=force,
-            start=lambda runs: bars.enter_context(progress(f"Reading {count(runs, 'run')}", runs)),
+            start=lambda runs: bars.enter_context(progress(f"Reading {plural(runs, 'run')}", runs)),
         )
     for line in written.notes:
         typer.echo(f"Note: {line}.", err=True)
     typer.echo(
-        f"{count(written.runs, 'run')}, {written.analysed} of them analysed: {out} ({written.size / 1e6:.1f} MB)"
+        f"{plural(written.runs, 'run')}, {written.analysed} of them analysed: {out} ({written.size / 1e6:.1f} MB)"
     )

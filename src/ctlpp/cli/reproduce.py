@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from ctlpp.cli.options import naming
+from ctlpp.files import UserError
 
 if TYPE_CHECKING:
     from ctlpp.reproduce.executing import Orders, Outcome, Start
@@ -19,18 +20,25 @@ if TYPE_CHECKING:
 
 
 def reproduce(
-    what: Annotated[str, typer.Argument(metavar="WHAT", help="table1, staged, similarity, repeats, tables or all.")],
-    out: Annotated[Path, typer.Option(help="The folder for runs and results.", metavar="DIR")] = Path("reproduction"),
+    what: Annotated[
+        str, typer.Argument(metavar="WHAT", help="table1, staged, similarity, repeats, tables or all.")
+    ],
+    out: Annotated[Path, typer.Option(help="The folder for runs and results.", metavar="DIR")] = Path(
+        "reproduction"
+    ),
     scale: Annotated[
         Literal["full", "quick"], typer.Option(help="The paper's, or a miniature for a CPU in minutes.")
     ] = "full",
-    plan: Annotated[bool, typer.Option("--plan", help="Print what would run and what it costs, and stop.")] = False,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Print what would run and what it costs, and stop.")
+    ] = False,
     only: Annotated[
         list[str] | None,
         typer.Option(help="Only these cells: MODEL/VARIANT, or a name from --plan; repeat it for more."),
     ] = None,
     seeds: Annotated[
-        str | None, typer.Option(help="Of every cell: 25 (that is 0 … 24), 3,7,9 or 25-49. [default: as planned]")
+        str | None,
+        typer.Option(help="Of every cell: 25 (that is 0 … 24), 3,7,9 or 25-49. [default: as planned]"),
     ] = None,
     protocol: Annotated[
         Literal["paper", "released"] | None,
@@ -51,7 +59,9 @@ def reproduce(
     no_train: Annotated[
         bool, typer.Option("--no-train", help="Only make tables, figures and report of what has run.")
     ] = False,
-    no_analysis: Annotated[bool, typer.Option("--no-analysis", help="Do not look inside the trained seeds.")] = False,
+    no_analysis: Annotated[
+        bool, typer.Option("--no-analysis", help="Do not look inside the trained seeds.")
+    ] = False,
     small: Annotated[
         bool, typer.Option("--small", help="Keep small files only: drop the checkpoint of what is finished.")
     ] = False,
@@ -76,16 +86,18 @@ def reproduce(
     Kill it whenever you like: the same command goes on. What is finished is not trained again.
     """
     from ctlpp.cli.seeds import parse_seeds
-    from ctlpp.report.collecting import candidates
     from ctlpp.reproduce.executing import Orders
     from ctlpp.reproduce.pieces import check_place
     from ctlpp.reproduce.plan import plan as make_plan
     from ctlpp.reproduce.results.cells import RUNS
     from ctlpp.reproduce.results.writing import check_page, check_report
+    from ctlpp.runs.folder import run_folders
 
     numbers = None if seeds is None else parse_seeds(seeds)
     if keep_weights is not None and not small:
-        raise ValueError(f"--keep-weights {keep_weights} is for small files: without --small all weights are kept")
+        raise UserError(
+            f"--keep-weights {keep_weights} is for small files: without --small all weights are kept"
+        )
     with naming("device", "seeds_a_piece", "keep_weights", "minutes"):
         cells = make_plan(what, scale, seeds=numbers, only=only or (), protocol=protocol, preset=preset)
         orders = Orders(
@@ -104,8 +116,10 @@ def reproduce(
             check_place(out, scale)
         if plan:
             print_plan(cells, out, orders)
-        elif no_train and not any(candidates(out / RUNS)):
-            raise ValueError(f"no runs in {out}: name the --out of an earlier ctlpp reproduce, or leave out --no-train")
+        elif no_train and not any(run_folders(out / RUNS)):
+            raise UserError(
+                f"no runs in {out}: name the --out of an earlier ctlpp reproduce, or leave out --no-train"
+            )
         else:
             work_off([] if no_train else cells, out, orders, page)
 
@@ -175,10 +189,10 @@ class Terminal:
         """A bar."""
         from ctlpp.analysis.study import STAGES
         from ctlpp.cli.progress import progress
-        from ctlpp.wording import count
+        from ctlpp.words import plural
 
         with ExitStack() as bars:
-            yield lambda seeds: bars.enter_context(progress(f"Analysing {count(seeds)}", STAGES * seeds))
+            yield lambda seeds: bars.enter_context(progress(f"Analysing {plural(seeds)}", STAGES * seeds))
 
     def note(self, line: str) -> None:
         """As it is."""
@@ -190,7 +204,7 @@ def print_plan(cells: Sequence[Planned], out: Path, orders: Orders) -> None:
     from ctlpp.cli.tables import print_table, table
     from ctlpp.reproduce.cost import DEVICES, START, remaining
     from ctlpp.reproduce.pieces import stand
-    from ctlpp.wording import count, roughly
+    from ctlpp.words import duration, plural
 
     kind = _kind(orders.device)
     rows = table("", "cell", "seeds", "finished", "to train", "steps", "time")
@@ -198,19 +212,17 @@ def print_plan(cells: Sequence[Planned], out: Path, orders: Orders) -> None:
     costs = [remaining(standing, kind) for standing in standings]
     for standing, cost in zip(standings, costs, strict=True):
         cell, done = standing.cell, len(standing.finished)
-        takes = roughly(cost) if cost else "–"
-        rows.add_row(cell.name, f"{len(cell.seeds)}", f"{done}", f"{len(cell.seeds) - done}", f"{cell.steps:,}", takes)
+        takes = duration(cost) if cost else "–"
+        rows.add_row(
+            cell.name, f"{len(cell.seeds)}", f"{done}", f"{len(cell.seeds) - done}", f"{cell.steps:,}", takes
+        )
     begun = [piece for standing in standings for piece in standing.to_do if piece.step]
     notes = [f"{piece.folder} goes on at step {piece.step:,}." for piece in begun]
     failed = [piece for standing in standings for piece in standing.to_do if piece.failure]
     notes += [f"{piece.folder} failed: {piece.failure}; --retry takes it up again." for piece in failed]
     left = sum(len(one.cell.seeds) - len(one.finished) for one in standings)
     whole = sum(costs) + (START[kind] if left else 0)
-    print_table(
-        rows,
-        *notes,
-        f"{count(left)} to train: about {roughly(whole)} on {DEVICES[kind]}.",
-    )
+    print_table(rows, *notes, f"{plural(left)} to train: about {duration(whole)} on {DEVICES[kind]}.")
 
 
 def _kind(device: str) -> str:
@@ -221,5 +233,5 @@ def _kind(device: str) -> str:
         return find_device(device).type
     kind = device.partition(":")[0]
     if kind not in ("cpu", "cuda"):
-        raise ValueError(f"unknown device {device!r}: choose from auto, cpu, cuda")
+        raise UserError(f"unknown device {device!r}: choose from auto, cpu, cuda")
     return kind

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from ctlpp.files import UserError
+
 _MOST = 100_000  # seeds in one run
 _GREATEST = 2**32 - 1
 _FORMS = "write 25 (that is 0 … 24), 3,7,9, 25-49 or 7-7"
@@ -18,18 +20,18 @@ _FORMS = "write 25 (that is 0 … 24), 3,7,9, 25-49 or 7-7"
 def parse_seeds(text: str) -> list[int]:
     """A count, or numbers and ranges with commas between them."""
     if re.search(r"\d{1000}", text):  # there are numbers so long that Python does not read them
-        raise ValueError(f"--seeds {text}: seeds go up to {_GREATEST}")
+        raise UserError(f"--seeds {text}: seeds go up to {_GREATEST}")
     if text.isdecimal():
         return _range(text, 0, int(text) - 1)
     seeds: list[int] = []
     for part in text.replace(" ", "").split(","):
         found = re.fullmatch(r"(\d+)(?:-(\d+))?", part)
         if not found:
-            raise ValueError(f"--seeds {text}: {_FORMS}")
+            raise UserError(f"--seeds {text}: {_FORMS}")
         seeds += _range(text, int(found[1]), int(found[2] or found[1]))
     if len(set(seeds)) < len(seeds):
         twice = next(seed for i, seed in enumerate(seeds) if seed in seeds[:i])
-        raise ValueError(f"--seeds {text}: seed {twice} is given twice; every seed once")
+        raise UserError(f"--seeds {text}: seed {twice} is given twice; every seed once")
     return seeds
 
 
@@ -41,18 +43,20 @@ def seeds_of_run(text: str, have: Sequence[int]) -> list[int]:
         means = "seed 0" if len(seeds) == 1 else f"seeds 0 … {seeds[-1]}"
         own = name_seeds(have).replace(",", ", ").replace("-", " … ")
         alone = f"; one seed alone: {int(text)}-{int(text)}" if int(text) in have else ""
-        raise ValueError(f"no seed {missing} in this run: --seeds {text} means {means}; this run has {own}{alone}")
+        raise UserError(
+            f"no seed {missing} in this run: --seeds {text} means {means}; this run has {own}{alone}"
+        )
     return seeds
 
 
 def _range(text: str, first: int, last: int) -> list[int]:
     if last < first:
         what = "at least one seed is needed" if text.isdecimal() else f"{first}-{last} runs backwards"
-        raise ValueError(f"--seeds {text}: {what}; {_FORMS}")
+        raise UserError(f"--seeds {text}: {what}; {_FORMS}")
     if last - first >= _MOST:
-        raise ValueError(f"--seeds {text}: at most {_MOST:,} in one run")
+        raise UserError(f"--seeds {text}: at most {_MOST:,} in one run")
     if last > _GREATEST:
-        raise ValueError(f"--seeds {text}: seeds go up to {_GREATEST}")
+        raise UserError(f"--seeds {text}: seeds go up to {_GREATEST}")
     return list(range(first, last + 1))
 
 

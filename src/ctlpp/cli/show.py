@@ -9,14 +9,20 @@ from typing import Annotated
 import typer
 
 from ctlpp.cli import options as o
+from ctlpp.files import UserError
 
 
 def show(
     context: typer.Context,
     variant: Annotated[
-        str, typer.Argument(metavar="VARIANT", help="CTL, A, R, S, a TOML file with a graph, or a dataset folder.")
+        str,
+        typer.Argument(
+            metavar="VARIANT", help="CTL, A, R, S, a TOML file with a graph, or a dataset folder."
+        ),
     ],
-    out: Annotated[Path | None, typer.Option(help="Draw the graph into this SVG file.", metavar="FILE.svg")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Draw the graph into this SVG file.", metavar="FILE.svg")
+    ] = None,
     symbols: o.Symbols = 8,
     functions: o.Functions = None,
     max_length: o.MaxLength = 6,
@@ -34,20 +40,22 @@ def show(
 
     `ctlpp show data/A`
     """
-    settings = {name: value for name, value in locals().items() if name not in ("context", "variant", "out", "force")}
+    settings = {
+        name: value for name, value in locals().items() if name not in ("context", "variant", "out", "force")
+    }
 
     from ctlpp.cli.given import find_task
     from ctlpp.cli.tables import print_task
     from ctlpp.figures.task_graph import draw_task
-    from ctlpp.storage.whole import write_whole
+    from ctlpp.files import write_atomically
 
     task = find_task(variant, settings, o.chosen(context, settings))
     if out is not None:
         if out.suffix != ".svg":
-            raise ValueError(f"--out {out}: the drawing is SVG; name a file that ends in .svg")
+            raise UserError(f"--out {out}: the drawing is SVG; name a file that ends in .svg")
         if os.path.lexists(out) and not force:
-            raise ValueError(f"{out} exists already; choose another file, or say --force to replace it")
-        write_whole(out, draw_task(task).encode())
+            raise UserError(f"{out} exists already; choose another file, or say --force to replace it")
+        write_atomically(out, draw_task(task).encode())
     print_task(task)
     if out is not None:
         typer.echo(f"Drawn in {out}")

@@ -57,7 +57,9 @@ def print_splits(dataset: Dataset, folder: Path) -> None:
         rows.add_row(name, f"{dataset.size(name):,}", *sizes)
     notes = []
     if dataset.task.protocol == "released" and "iid" in dataset.splits:
-        notes += [f"The released protocol adds all pairs: {dataset.shared('train', 'iid')} iid examples are in train."]
+        notes += [
+            f"The released protocol adds all pairs: {dataset.shared('train', 'iid')} iid examples are in train."
+        ]
     if limit := dataset.recipe.get("distinct_sequences"):
         notes += [f"Of each length, train and iid were drawn from at most {limit} function sequences."]
     print_table(title_of(dataset.task), rows, *notes, f"Written to {folder}")
@@ -67,12 +69,20 @@ def print_proof(proof: Proof, folder: Path) -> None:
     """What was proved of a dataset folder."""
     rows = table("", "split", "examples", "lengths", "shared with train", "with iid")
     for name, n in proof.examples.items():
-        shared = [str(proof.overlaps[one, name]) if (one, name) in proof.overlaps else "" for one in ("train", "iid")]
+        shared = [
+            str(proof.overlaps[one, name]) if (one, name) in proof.overlaps else ""
+            for one in ("train", "iid")
+        ]
         rows.add_row(name, f"{n:,}", span(proof.lengths[name]), *shared)
     shared_count = sum(proof.overlaps.values())
-    notes = ["Every output is right, every example is in its graph and occurs once, every count and checksum holds."]
-    notes.append("No two of the sampled splits share what they must not share." if not shared_count else
-                 f"{shared_count} test examples are in train, as the released protocol has it.")  # fmt: skip
+    notes = [
+        "Every output is right, every example is in its graph and occurs once, every count and checksum holds."
+    ]
+    notes.append(
+        "No two of the sampled splits share what they must not share."
+        if not shared_count
+        else f"{shared_count} test examples are in train, as the released protocol has it."
+    )
     notes.append("The train and OOD graphs have no example in common.")
     if proof.sequences:
         numbers = ", ".join(f"{n:,} (L={length})" for length, n in proof.sequences.items())

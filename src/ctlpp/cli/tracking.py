@@ -7,7 +7,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from ctlpp.training.observers import tell
+from ctlpp.files import UserError
+from ctlpp.runs.observers import tell
 from ctlpp.training.writers import OfflineWandb, TensorBoard
 
 _WRITERS: dict[str, Callable[[Path], object]] = {"tensorboard": TensorBoard, "wandb": OfflineWandb}
@@ -19,9 +20,9 @@ class Tracker:
 
     def __init__(self, tool: str, folder: Path) -> None:
         if tool not in _WRITERS:
-            raise ValueError(f"--track {tool}: choose from {', '.join(_WRITERS)}")
+            raise UserError(f"--track {tool}: choose from {', '.join(_WRITERS)}")
         if find_spec(tool) is None:
-            raise ValueError(f"--track {tool}: {tool} is not installed; pip install 'ctlpp[track]'")
+            raise UserError(f"--track {tool}: {tool} is not installed; pip install 'ctlpp[track]'")
         self.tool, self.folder = tool, folder / tool
 
     def on_start(self, config: dict[str, Any], step: int) -> None:

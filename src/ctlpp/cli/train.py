@@ -11,30 +11,54 @@ from typing import Annotated, Any
 import typer
 
 from ctlpp.cli import options as o
+from ctlpp.files import UserError
 
-DATA = ("symbols", "functions", "max_length", "train", "iid", "ood", "seed", "protocol", "order", "shared_functions",
-        "shared_symbols", "ood_max_length", "fill", "weighting", "distinct_sequences")  # fmt: skip
+DATA = (
+    "symbols",
+    "functions",
+    "max_length",
+    "train",
+    "iid",
+    "ood",
+    "seed",
+    "protocol",
+    "order",
+    "shared_functions",
+    "shared_symbols",
+    "ood_max_length",
+    "fill",
+    "weighting",
+    "distinct_sequences",
+)
 RECIPE = ("steps", "batch", "lr", "precision", "eval_every")
 
 
 def train(
     context: typer.Context,
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="See `ctlpp models`; or package.module:factory.")],
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="See `ctlpp models`; or package.module:factory.")
+    ],
     variant: Annotated[
-        str, typer.Argument(metavar="VARIANT", help="CTL, A, R, S, a TOML file with a graph, or a dataset folder.")
+        str,
+        typer.Argument(
+            metavar="VARIANT", help="CTL, A, R, S, a TOML file with a graph, or a dataset folder."
+        ),
     ],
     out: Annotated[Path, typer.Option(help="The run folder to write.", metavar="RUN")],
     seeds: Annotated[str, typer.Option(help="25 (that is 0 … 24), 3,7,9 or 25-49; 7-7 is just one.")] = "5",
     preset: Annotated[str, typer.Option(help="Hyper-parameters: released, paper or quick.")] = "released",
     steps: Annotated[int | None, typer.Option(help="Updates of every seed. [default: the preset's]")] = None,
-    batch: Annotated[int | None, typer.Option(help="Examples per seed per step. [default: the preset's]")] = None,
+    batch: Annotated[
+        int | None, typer.Option(help="Examples per seed per step. [default: the preset's]")
+    ] = None,
     lr: Annotated[float | None, typer.Option(help="Learning rate. [default: the preset's]")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     precision: Annotated[
         str | None, typer.Option(help="auto (bf16 on CUDA, else float32), float32 or bf16. [default: auto]")
     ] = None,
     eval_every: Annotated[
-        int | None, typer.Option(help="Steps between evaluations; 0: at the end only. [default: the preset's]")
+        int | None,
+        typer.Option(help="Steps between evaluations; 0: at the end only. [default: the preset's]"),
     ] = None,
     splits: Annotated[str | None, typer.Option(help="Splits to evaluate. [default: iid,ood]")] = None,
     size: Annotated[
@@ -42,11 +66,14 @@ def train(
     ] = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", help="Any other setting of the recipe, like schedule=cosine; repeat it for more."),
+        typer.Option(
+            "--set", help="Any other setting of the recipe, like schedule=cosine; repeat it for more."
+        ),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder.")] = False,
     track: Annotated[
-        list[str] | None, typer.Option(help="Also write curves for tensorboard or wandb (offline); repeat it for both.")
+        list[str] | None,
+        typer.Option(help="Also write curves for tensorboard or wandb (offline); repeat it for both."),
     ] = None,
     symbols: o.Symbols = 8,
     functions: o.Functions = None,
@@ -98,9 +125,20 @@ def train(
         recipe = recipe_for(model, preset, data.task.variant, **settings)
         try:
             with Watch(f"{model} on {data.task.variant}, seeds {name_seeds(numbers)}") as watch:
-                run = fit(model, data, seeds=numbers, recipe=recipe, preset=preset, options=sizes, device=device,
-                          out=out, resume=resume, splits=None if splits is None else splits.split(","),
-                          observers=[watch, *observers], about={"data": variant})  # fmt: skip
+                run = fit(
+                    model,
+                    data,
+                    seeds=numbers,
+                    recipe=recipe,
+                    preset=preset,
+                    options=sizes,
+                    device=device,
+                    out=out,
+                    resume=resume,
+                    splits=None if splits is None else splits.split(","),
+                    observers=[watch, *observers],
+                    about={"data": variant},
+                )
         except Interrupted as stop:
             raise KeyboardInterrupt(how_to_resume(stop)) from stop
     print_run(run, out)
@@ -112,7 +150,7 @@ def check_once(option: str, pairs: Iterable[str], by_option: Mapping[str, Any]) 
     for pair in pairs:
         name = pair.partition("=")[0]
         if name in given:
-            raise ValueError(f"{option} {pair}: {given[name]} is given too; leave one of them out")
+            raise UserError(f"{option} {pair}: {given[name]} is given too; leave one of them out")
         given[name] = f"{option} {pair}"
 
 
@@ -127,11 +165,9 @@ def print_run(run: Any, out: Path) -> None:
     from ctlpp.cli.scores import by_length
     from ctlpp.cli.tables import print_table
     from ctlpp.cli.watching import clock
-    from ctlpp.wording import count
+    from ctlpp.words import plural
 
-    title = (
-        f"{run.config['model']} on {run.config['variant']}: {count(len(run.crowd.seeds))}, {count(run.step, 'step')}"
-    )
+    title = f"{run.config['model']} on {run.config['variant']}: {plural(len(run.crowd.seeds))}, {plural(run.step, 'step')}"
     notes = [f"Seed {seed} diverged at step {step:,} and was frozen." for seed, step in run.diverged.items()]
     notes.append(f"{clock(run.seconds)} of training. Written to {out}")
     print_table(title, by_length(run.metrics.at_end()), *notes)

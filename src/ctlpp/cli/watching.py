@@ -14,9 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from ctlpp.cli.scores import by_split, overview, solved, spread
+from ctlpp.runs.observers import StepStats
 from ctlpp.statistics.published import SOLVED
 from ctlpp.training.evaluate import Score
-from ctlpp.training.observers import StepStats
 
 
 def clock(seconds: float) -> str:
@@ -35,7 +35,9 @@ class Watch:
         self.evaluated = 0
         self.live: AbstractContextManager[Any] = nullcontext()
         if self.console.is_terminal:
-            self.live = Live(get_renderable=self.picture, console=self.console, transient=True, refresh_per_second=4)
+            self.live = Live(
+                get_renderable=self.picture, console=self.console, transient=True, refresh_per_second=4
+            )
 
     def __enter__(self) -> Watch:
         self.live.__enter__()

@@ -78,7 +78,9 @@ def draw_compatibility(analysis: Analysis, rows: list[int], value: int, titles: 
     figure = new_figure(width, height)
     colours, names = group_colours(inputs.groups), list(inputs.task.functions)
     for i, (row, title) in enumerate(zip(rows, titles, strict=True)):
-        axes = figure.add_axes(((0.95 + i * (panel + margin)) / width, bottom / height, panel / width, panel / height))
+        axes = figure.add_axes(
+            ((0.95 + i * (panel + margin)) / width, bottom / height, panel / width, panel / height)
+        )
         axes.set_box_aspect(1)
         heat(axes, pairs_at(analysis.right[row], value, inputs)[np.ix_(order, order)].astype(float))
         size = min(6.0, 160 / len(names))

@@ -9,11 +9,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.gridspec import GridSpec
 
-from ctlpp.analysis.history import History
 from ctlpp.figures.curves import colour_of, name_of
 from ctlpp.figures.seeds import swarm
 from ctlpp.figures.style import DARK, DOUBLE, new_figure
 from ctlpp.figures.table1 import TITLES
+from ctlpp.runs.history import History
 from ctlpp.statistics.published import SOLVED
 
 Panels = Mapping[tuple[str, str], History]  # (model, variant) -> its seeds' curves

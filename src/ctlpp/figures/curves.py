@@ -8,11 +8,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ctlpp.analysis.history import History
 from ctlpp.analysis.inputs import Array
 from ctlpp.figures.style import COLOURS, DARK, DOUBLE, GREY, SINGLE, new_figure
+from ctlpp.runs.history import History
 from ctlpp.statistics.published import SOLVED
-from ctlpp.wording import count
+from ctlpp.words import plural
 
 SPLIT_COLOURS = {"iid": COLOURS[0], "ood": COLOURS[1]}
 NAMES = {"iid": "IID", "ood": "OOD"}
@@ -26,7 +26,14 @@ def draw_curves(history: History, diverged: Mapping[int, int]) -> Figure:
     splits = shown(history)
     figure = new_figure(DOUBLE, 8.2)
     grid = figure.add_gridspec(
-        2, max(1, len(splits)), left=0.075, right=0.985, bottom=0.115, top=0.93, hspace=0.28, height_ratios=(1.9, 1)
+        2,
+        max(1, len(splits)),
+        left=0.075,
+        right=0.985,
+        bottom=0.115,
+        top=0.93,
+        hspace=0.28,
+        height_ratios=(1.9, 1),
     )
     top: Axes | None = None
     dot = "o" if len(history.steps) == 1 else ""  # a line of one point cannot be seen
@@ -37,13 +44,15 @@ def draw_curves(history: History, diverged: Mapping[int, int]) -> Figure:
         fine = healthy(history, diverged)
         _ended(axes, history, curve, diverged)
         if fine.any():
-            axes.plot(history.steps, curve[:, fine], color=colour_of(split), linewidth=0.5, alpha=0.45, marker=dot)
+            axes.plot(
+                history.steps, curve[:, fine], color=colour_of(split), linewidth=0.5, alpha=0.45, marker=dot
+            )
             mean = np.nanmean(curve[:, fine], axis=1)
             named = "mean of the seeds" if fine.all() else "mean of the others"
             axes.plot(history.steps, mean, color=DARK, linewidth=1.5, marker=dot, label=named)
         axes.axhline(SOLVED, color=DARK, linestyle=":", linewidth=0.6)
         axes.set(ylim=(-0.03, 1.03))
-        axes.set_title(f"{name_of(split)} accuracy of {count(curve.shape[1])}")
+        axes.set_title(f"{name_of(split)} accuracy of {plural(curve.shape[1])}")
         axes.tick_params(labelbottom=False)
         if i == 0:
             axes.set_ylabel("accuracy")
@@ -67,9 +76,11 @@ def _ended(axes: Axes, history: History, curve: Array, diverged: Mapping[int, in
     ends = {row: diverged[int(seed)] for row, seed in enumerate(history.seeds) if int(seed) in diverged}
     for number, (row, step) in enumerate(ends.items()):
         last = min(int(np.searchsorted(history.steps, step)), len(history.steps) - 1)
-        label = "" if number else f"{count(len(ends))} that diverged"
+        label = "" if number else f"{plural(len(ends))} that diverged"
         steps, accuracy = history.steps[: last + 1], curve[: last + 1, row]
-        axes.plot(steps, accuracy, "x-", color=GREY, linewidth=0.5, markersize=3, markevery=[last], label=label)
+        axes.plot(
+            steps, accuracy, "x-", color=GREY, linewidth=0.5, markersize=3, markevery=[last], label=label
+        )
 
 
 def draw_lengths(history: History, diverged: Mapping[int, int]) -> Figure:
@@ -92,7 +103,9 @@ def draw_lengths(history: History, diverged: Mapping[int, int]) -> Figure:
             dots, mean = points[:, fine], np.nanmean(points[:, fine], axis=1)
             axes.plot(places[:, fine], dots, ".", color=colour, alpha=0.45, markersize=3, markeredgewidth=0)
             axes.plot(at, mean, "_", color=colour, markersize=8, markeredgewidth=1.6)
-        axes.plot([], [], "_", color=colour_of(split), markersize=8, markeredgewidth=1.6, label=name_of(split))
+        axes.plot(
+            [], [], "_", color=colour_of(split), markersize=8, markeredgewidth=1.6, label=name_of(split)
+        )
     if not fine.all():
         axes.plot([], [], "x", color=GREY, markersize=2.5, label="a seed that diverged")
     axes.set_xticks(range(len(lengths)), [str(length) for length in lengths])

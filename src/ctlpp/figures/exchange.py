@@ -27,7 +27,9 @@ def by_groups(analysis: Analysis, right: Array) -> Array:
     """Accuracy by donor group, consumer group and value; nan where nothing was tried. -> (S, G, G, values)"""
     inputs = analysis.inputs
     functions = np.arange(inputs.n_functions)
-    by_value = right[:, functions[:, None], :, inputs.start].transpose(2, 0, 3, 1)  # (S, first, second, values)
+    by_value = right[:, functions[:, None], :, inputs.start].transpose(
+        2, 0, 3, 1
+    )  # (S, first, second, values)
     tried = np.isfinite(by_value)
     member = (inputs.group_of == np.arange(len(inputs.groups))[:, None]).astype(float)  # (G, F)
     sums = np.einsum("af,bg,sfgv->sabv", member, member, np.where(tried, by_value, 0.0))
@@ -46,7 +48,9 @@ def draw_interchange(analysis: Analysis, counted: Array) -> Figure:
     table = by_groups(analysis, right)  # (S, G, G, values)
     cells = np.nanmean(np.where(np.isfinite(table), table, np.nan), axis=3) if table.size else table
     figure = new_figure(DOUBLE, 6.2)
-    grid = figure.add_gridspec(1, 2, left=0.06, right=0.98, bottom=0.2, top=0.88, width_ratios=(1, 1.5), wspace=0.38)
+    grid = figure.add_gridspec(
+        1, 2, left=0.06, right=0.98, bottom=0.2, top=0.88, width_ratios=(1, 1.5), wspace=0.38
+    )
     axes, colours = figure.add_subplot(grid[0]), group_colours(inputs.groups)
     mean = cells.mean(axis=0)
     image = heat(axes, mean)
@@ -56,7 +60,10 @@ def draw_interchange(analysis: Analysis, counted: Array) -> Figure:
     texts = [[f"{m:.2f}" for m in row] for row in mean]
     if len(cells) > 1:
         spread = cells.std(axis=0, ddof=1)
-        texts = [[f"{m}{join}{s:.2f}" for m, s in zip(*two, strict=True)] for two in zip(texts, spread, strict=True)]
+        texts = [
+            [f"{m}{join}{s:.2f}" for m, s in zip(*two, strict=True)]
+            for two in zip(texts, spread, strict=True)
+        ]
     write_numbers(axes, mean, texts, 6 if small else 7)
     axes.set_ylabel("donor's group")
     axes.set_xlabel("consumer's group")
@@ -64,14 +71,20 @@ def draw_interchange(analysis: Analysis, counted: Array) -> Figure:
     place = axes.get_position()
     colour_bar(figure, image, (place.x1 + 0.012, place.y0, 0.011, place.height), "")
     by_symbol = figure.add_subplot(grid[1])
-    for number, (kind, pairs) in enumerate({"known in training": inputs.train, "new in the test": inputs.ood}.items()):
+    for number, (kind, pairs) in enumerate(
+        {"known in training": inputs.train, "new in the test": inputs.ood}.items()
+    ):
         if not pairs.any():
             continue
         points = _by_symbol(analysis, right, pairs)  # (S, values)
         at = np.arange(inputs.n_symbols) + (number - 0.5) * 0.36
         jitter = np.linspace(-0.1, 0.1, len(points))[:, None] if len(points) > 1 else np.zeros((1, 1))
-        by_symbol.plot(at + jitter, points, ".", markersize=3, color=COLOURS[number], alpha=0.55, markeredgewidth=0)
-        by_symbol.hlines(np.nanmean(points, axis=0), at - 0.15, at + 0.15, color=COLOURS[number], linewidth=1.6)
+        by_symbol.plot(
+            at + jitter, points, ".", markersize=3, color=COLOURS[number], alpha=0.55, markeredgewidth=0
+        )
+        by_symbol.hlines(
+            np.nanmean(points, axis=0), at - 0.15, at + 0.15, color=COLOURS[number], linewidth=1.6
+        )
         by_symbol.plot([], [], "-", color=COLOURS[number], linewidth=1.6, label=f"pairs {kind}")
     by_symbol.axhline(1 / inputs.n_symbols, color=DARK, linestyle=":", linewidth=0.6)
     by_symbol.text(-0.72, 1 / inputs.n_symbols, "chance", ha="left", va="bottom", fontsize=6)
@@ -107,7 +120,11 @@ def draw_places(analysis: Analysis, counted: Array) -> Figure:
     assert analysis.layout is not None
     effect = analysis.effect[counted].mean(axis=0)  # (L, K)
     levels, parts = effect.shape
-    lines = ["effect of changing the state there", "(in brackets: seeds whose place it is)", *left_out(counted)]
+    lines = [
+        "effect of changing the state there",
+        "(in brackets: seeds whose place it is)",
+        *left_out(counted),
+    ]
     height = 1.2 + 0.35 * len(lines) + 0.5 * levels
     figure = new_figure(SINGLE, height)
     axes = figure.add_axes((0.14, 1.0 / height, 0.68, 0.5 * levels / height))
@@ -116,7 +133,10 @@ def draw_places(analysis: Analysis, counted: Array) -> Figure:
     label(axes, [str(i + 1) for i in range(levels)], analysis.changed)
     counts = np.zeros((levels, parts), dtype=int)
     np.add.at(counts, tuple(analysis.place[counted].T), 1)
-    texts = [[f"{e:.2f}" + (f" ({n})" if n else "") for e, n in zip(*two, strict=True)] for two in zip(effect, counts)]  # noqa: B905
+    texts = [
+        [f"{e:.2f}" + (f" ({n})" if n else "") for e, n in zip(*two, strict=True)]
+        for two in zip(effect, counts)
+    ]  # noqa: B905
     write_numbers(axes, effect, texts, 5)
     axes.set_ylabel(what)
     axes.set_xlabel({"columns": "column", "steps": "", "directions": "direction"}[analysis.layout.kind])

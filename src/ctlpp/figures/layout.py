@@ -115,7 +115,9 @@ def on_ring(columns: Sequence[Sequence[str]]) -> dict[str, complex]:
     return centres
 
 
-def is_staged(columns: Sequence[Sequence[str]], kinds: Mapping[Edge, str], restricted: Collection[Edge]) -> bool:
+def is_staged(
+    columns: Sequence[Sequence[str]], kinds: Mapping[Edge, str], restricted: Collection[Edge]
+) -> bool:
     """Whether the last column returns to the first as a whole, so that bundling the edges claims nothing false."""
     if len(columns) < 2 or min(len(columns[0]), len(columns[-1])) < 2:
         return False
@@ -165,7 +167,12 @@ def staged(columns: Sequence[Sequence[str]], kinds: Mapping[Edge, str]) -> Layou
 
 def is_clear(plan: Layout) -> bool:
     """Whether no route comes near a node that is not its own: in a tall column the way to where edges join may."""
-    others = [(c, route) for edge, route in plan.routes.items() for name, c in plan.centres.items() if name not in edge]
+    others = [
+        (c, route)
+        for edge, route in plan.routes.items()
+        for name, c in plan.centres.items()
+        if name not in edge
+    ]
     return all(abs(point - centre) > RADIUS + CLEAR for centre, route in others for point in flatten(route))
 
 
@@ -231,7 +238,9 @@ def rounded(route: Route) -> list[tuple[complex, complex, complex]]:
     curves = []
     for i, corner in enumerate(route.points[1:-1]):
         cut = max(0.0, min(room[i], room[i + 1], route.cut))
-        begin, end = (corner + cut * (p - corner) / abs(p - corner) for p in (route.points[i], route.points[i + 2]))
+        begin, end = (
+            corner + cut * (p - corner) / abs(p - corner) for p in (route.points[i], route.points[i + 2])
+        )
         curves.append((begin, corner, end))
     return curves
 
@@ -257,7 +266,11 @@ def _cells(route: Route) -> set[tuple[int, int]]:
 
 
 def _cost(
-    edge: Edge, route: Route, centres: Mapping[str, complex], taken: Mapping[tuple[int, int], int], ends: list[complex]
+    edge: Edge,
+    route: Route,
+    centres: Mapping[str, complex],
+    taken: Mapping[tuple[int, int], int],
+    ends: list[complex],
 ) -> float:
     """Nodes that a route touches (prohibitive), squares and ends that it shares with other routes, and its length."""
     points = flatten(route)

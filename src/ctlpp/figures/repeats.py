@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from matplotlib.figure import Figure
 
-from ctlpp.analysis.history import History
 from ctlpp.figures.crowds import mean_over
 from ctlpp.figures.seeds import Dots, draw_dots, draw_published, key
 from ctlpp.figures.style import COLOURS, DARK, DOUBLE, new_figure
 from ctlpp.figures.table1 import TITLES
+from ctlpp.runs.history import History
 from ctlpp.statistics.published import SEEDS, SOLVED
 
 KINDS = {"distinct": COLOURS[0], "repeated": COLOURS[1]}
@@ -32,7 +32,9 @@ class Pair:
 def draw_repeats(pairs: Sequence[Pair]) -> Figure:
     """A column a cell: OOD accuracy of every seed above, mean accuracies over time below."""
     figure = new_figure(DOUBLE, 8.8)
-    grid = figure.add_gridspec(2, len(pairs), left=0.07, right=0.985, bottom=0.105, top=0.83, hspace=0.28, wspace=0.1)
+    grid = figure.add_gridspec(
+        2, len(pairs), left=0.07, right=0.985, bottom=0.105, top=0.83, hspace=0.28, wspace=0.1
+    )
     for column, pair in enumerate(pairs):
         above, below = (figure.add_subplot(grid[line, column]) for line in (0, 1))
         above.set_title(f"{TITLES.get(pair.model, pair.model)} on {pair.variant}")

@@ -16,8 +16,13 @@ from xml.sax.saxutils import escape, quoteattr
 
 from ctlpp.benchmark.graph import IN, OUT
 from ctlpp.figures.layout import ARROW, KINDS, RADIUS, Edge, Layout, Route, flatten, lay_out, rounded
+from ctlpp.files import UserError
 
-COLOURS = {"both": "#000000", "train": "#0072B2", "ood": "#D55E00"}  # colour-blind readers can tell them apart
+COLOURS = {
+    "both": "#000000",
+    "train": "#0072B2",
+    "ood": "#D55E00",
+}  # colour-blind readers can tell them apart
 MEANINGS = {"both": "training and test", "train": "training only", "ood": "test (OOD) only"}
 DASHED = "training allows only some symbols"
 DASHES = "5 3.5"
@@ -27,7 +32,12 @@ MARGIN = 8.0
 LINE = 18.0  # height of a line of the legend
 CHARACTER_WIDTHS = {
     character: width
-    for characters, width in ((" .,:;'|!/ijlftI", 0.29), ("()[]r-", 0.34), ("cksvxyz", 0.52), ("mwMW@%…", 0.9))
+    for characters, width in (
+        (" .,:;'|!/ijlftI", 0.29),
+        ("()[]r-", 0.34),
+        ("cksvxyz", 0.52),
+        ("mwMW@%…", 0.9),
+    )
     for character in characters
 } | dict.fromkeys("ABCDEFGHKNOPQRSTUVXYZ&", 0.74)
 
@@ -48,7 +58,8 @@ def draw_sampling_graph(
     heading = textwrap.wrap(clean(title), max(24, int((right - left) / 8)))
     legend = legend_rows(kinds, dashed=bool(restricted), width=max(right - left + 16, 280.0))
     width = (
-        max(right - left, *map(row_width, legend), *(1.1 * text_width(line, 15) for line in heading), 0.0) + 2 * MARGIN
+        max(right - left, *map(row_width, legend), *(1.1 * text_width(line, 15) for line in heading), 0.0)
+        + 2 * MARGIN
     )
     middle, top = (left + right) / 2, top - 22 * len(heading) - MARGIN
     height = bottom - top + LINE * len(legend) + 10 + MARGIN
@@ -76,15 +87,17 @@ def check_edges(
     """Refuse edges between nodes that do not exist and restrictions of edges that training does not have."""
     for reserved in (IN, OUT):
         if reserved in groups:
-            raise ValueError(f"a group cannot be called {reserved}; that is an end of every sampling graph")
+            raise UserError(f"a group cannot be called {reserved}; that is an end of every sampling graph")
     for u, v in chain(train, ood):
         if u not in groups and u != IN:
-            raise ValueError(f"edge {u} -> {v}: no edge starts at {u}; choose from {', '.join((IN, *groups))}")
+            raise UserError(f"edge {u} -> {v}: no edge starts at {u}; choose from {', '.join((IN, *groups))}")
         if v not in groups and v != OUT:
-            raise ValueError(f"edge {u} -> {v}: no edge ends at {v}; choose from {', '.join((*groups, OUT))}")
+            raise UserError(f"edge {u} -> {v}: no edge ends at {v}; choose from {', '.join((*groups, OUT))}")
     for u, v in restricted:
         if (u, v) not in train:
-            raise ValueError(f"restricted edge {u} -> {v} is not in the training graph; restrict one of its edges")
+            raise UserError(
+                f"restricted edge {u} -> {v} is not in the training graph; restrict one of its edges"
+            )
 
 
 def kind_of(edge: Edge, train: Collection[Edge], ood: Collection[Edge]) -> str:
@@ -146,7 +159,9 @@ def draw_head(before: complex, tip: complex, colour: str) -> str:
 def draw_node(name: str, centre: complex, size: int | None) -> str:
     """IN and OUT in grey; a group as G with its name as subscript, the number of its functions below."""
     fill = "#ffffff" if size is not None else "#ececec"
-    circle = f'<circle {xy(centre, "c")} r="{number(RADIUS)}" fill="{fill}" stroke="#000000" stroke-width="1.4"/>'
+    circle = (
+        f'<circle {xy(centre, "c")} r="{number(RADIUS)}" fill="{fill}" stroke="#000000" stroke-width="1.4"/>'
+    )
     if size is None:
         return f"<g data-node={quoteattr(name)}>{circle}{draw_text(name, centre + 4.5j, 13)}</g>"
     short, font = fit(clean(name))
@@ -170,7 +185,9 @@ def fit(name: str) -> tuple[str, float]:
     return short, 9
 
 
-def legend_rows(kinds: Mapping[Edge, str], *, dashed: bool, width: float) -> list[list[tuple[str, str, bool]]]:
+def legend_rows(
+    kinds: Mapping[Edge, str], *, dashed: bool, width: float
+) -> list[list[tuple[str, str, bool]]]:
     """Entries (text, colour, dashed) of what occurs in the drawing, broken into rows no wider than `width`."""
     entries = [(MEANINGS[kind], COLOURS[kind], False) for kind in KINDS if kind in kinds.values()]
     entries += [(DASHED, "#555555", True)] if dashed else []
@@ -201,7 +218,9 @@ def draw_legend(rows: Sequence[Sequence[tuple[str, str, bool]]], top: complex) -
 def draw_text(text: str, at: complex, size: float, more: str = "", anchor: str = "middle") -> str:
     """One line of text, escaped."""
     more = f" {more}" if more else ""
-    return f'<text {xy(at)} font-size="{number(size)}" text-anchor="{anchor}"{more}>{escape(clean(text))}</text>'
+    return (
+        f'<text {xy(at)} font-size="{number(size)}" text-anchor="{anchor}"{more}>{escape(clean(text))}</text>'
+    )
 
 
 def clean(text: str) -> str:

@@ -56,16 +56,34 @@ def draw_dots(axes: Axes, at: float, dots: Dots, colour: str, width: float = 0.2
         return
     beside = at + width * 0.78
     if dots.interval is not None:
-        axes.plot([beside, beside], dots.interval, "-", color=DARK, linewidth=0.9, solid_capstyle="butt", zorder=3)
+        axes.plot(
+            [beside, beside], dots.interval, "-", color=DARK, linewidth=0.9, solid_capstyle="butt", zorder=3
+        )
     axes.plot(
-        [beside], [dots.mean], "s", color=colour, markersize=3.6, markeredgecolor=DARK, markeredgewidth=0.6, zorder=4
+        [beside],
+        [dots.mean],
+        "s",
+        color=colour,
+        markersize=3.6,
+        markeredgecolor=DARK,
+        markeredgewidth=0.6,
+        zorder=4,
     )
 
 
 def draw_published(axes: Axes, at: float, row: tuple[float, float], seeds: int) -> None:
     """A published mean with the 95 % interval that its standard deviation allows."""
     axes.plot([at, at], spread_interval(row, seeds), "-", color=GREY, linewidth=0.9, solid_capstyle="butt")
-    axes.plot([at], [row[0]], "D", color="white", markersize=3.6, markeredgecolor=DARK, markeredgewidth=0.7, zorder=4)
+    axes.plot(
+        [at],
+        [row[0]],
+        "D",
+        color="white",
+        markersize=3.6,
+        markeredgecolor=DARK,
+        markeredgewidth=0.7,
+        zorder=4,
+    )
 
 
 def key(axes: Axes, colours: dict[str, str], published: bool = True) -> tuple[list[Any], list[str]]:
@@ -78,7 +96,14 @@ def key(axes: Axes, colours: dict[str, str], published: bool = True) -> tuple[li
     labels.append("mean, 95 % interval")
     if published:
         handles += axes.plot(
-            [], [], "D-", color=GREY, markersize=3.4, markerfacecolor="white", markeredgecolor=DARK, linewidth=0.9
+            [],
+            [],
+            "D-",
+            color=GREY,
+            markersize=3.4,
+            markerfacecolor="white",
+            markeredgecolor=DARK,
+            linewidth=0.9,
         )
         labels.append("published")
     return handles, labels

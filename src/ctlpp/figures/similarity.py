@@ -126,14 +126,18 @@ def _matrix(sheet: Axes, box: Box, seed: Matrices, value: int) -> None:
     one, inputs, cell = seed.clusters[value], seed.inputs, box.side / seed.inputs.n_functions
     cosines = np.ma.masked_invalid(seed.cosines[value][np.ix_(one.order, one.order)])
     extent = (box.left, box.left + box.side, box.low, box.top)
-    sheet.imshow(cosines, cmap=colormaps[HEAT].with_extremes(bad=MISSING), vmin=0, vmax=1, aspect="auto", extent=extent)
+    sheet.imshow(
+        cosines, cmap=colormaps[HEAT].with_extremes(bad=MISSING), vmin=0, vmax=1, aspect="auto", extent=extent
+    )
     labels = one.labels[one.order]
     borders = cell * (np.flatnonzero(labels[1:] != labels[:-1]) + 1)
     across = [[(box.left, box.top - at), (box.left + box.side, box.top - at)] for at in borders]
     down = [[(box.left + at, box.low), (box.left + at, box.top)] for at in borders]
     sheet.add_collection(LineCollection(across + down, colors="white", linewidths=0.9))
     colours, low = group_colours(inputs.groups), box.low + 1.008 * box.side
-    strip = [_rectangle(box.left + column * cell, low, cell, STRIP * box.side) for column in range(len(one.order))]
+    strip = [
+        _rectangle(box.left + column * cell, low, cell, STRIP * box.side) for column in range(len(one.order))
+    ]
     shades = [colours[inputs.groups[inputs.group_of[f]]] for f in one.order]
     sheet.add_collection(PolyCollection(strip, facecolors=shades))
 
@@ -148,11 +152,15 @@ def _name_functions(sheet: Axes, box: Box, seed: Matrices, value: int, size: flo
         look: Any = {"fontsize": size, "color": colours[inputs.groups[inputs.group_of[function]]]}
         along = (at + 0.5) * cell
         sheet.text(box.left + along, box.low - POINT, names[function], ha="center", va="top", **look)
-        sheet.text(box.left - POINT, box.top - along, names[function], ha="right", va="center_baseline", **look)
+        sheet.text(
+            box.left - POINT, box.top - along, names[function], ha="right", va="center_baseline", **look
+        )
 
 
 def _title(sheet: Axes, box: Box, text: str) -> None:
-    sheet.text(box.middle, box.low + (1.008 + STRIP) * box.side + 4 * POINT, text, ha="center", linespacing=1.35)
+    sheet.text(
+        box.middle, box.low + (1.008 + STRIP) * box.side + 4 * POINT, text, ha="center", linespacing=1.35
+    )
 
 
 def _of_symbol(seed: Matrices, value: int) -> str:

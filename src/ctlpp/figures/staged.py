@@ -21,11 +21,16 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from ctlpp.figures.style import DOUBLE, colour_bar, heat, label, new_figure, write_numbers
+from ctlpp.files import UserError
 from ctlpp.statistics.published import STAGED, TITLES
 from ctlpp.training.recipe import watching
-from ctlpp.wording import count
+from ctlpp.words import plural
 
-ABOVE, LINE, BELOW = 0.6, 0.33, 1.1  # cm: a panel's title, a line of its claim or of the note on all, its axis
+ABOVE, LINE, BELOW = (
+    0.6,
+    0.33,
+    1.1,
+)  # cm: a panel's title, a line of its claim or of the note on all, its axis
 CELL = 0.85  # cm: a cell's height
 NARROWEST = 0.8  # cm: the width that "± 0.27" needs
 LEFT, RIGHT, GAP = 1.35, 1.6, 0.45  # cm
@@ -63,7 +68,12 @@ def _setting(config: dict[str, Any]) -> dict[str, Any]:
     """Preset and data, which all runs of a grid share, and what those of one model share."""
     task = config["task"]
     sizes = {"functions": len(task["functions"]), "symbols": len(task["symbols"])}
-    data = {"data seed": task["seed"], "order": task["order"], "distinct_sequences": "all", **task.get("recipe", {})}
+    data = {
+        "data seed": task["seed"],
+        "order": task["order"],
+        "distinct_sequences": "all",
+        **task.get("recipe", {}),
+    }
     free = watching(config["recipe"])
     own = {k: v for k, v in (config["options"] | config["recipe"]).items() if k not in free}
     return {
@@ -76,12 +86,12 @@ def _setting(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_settings(cells: Iterable[Cell]) -> None:
-    """Raise ValueError if the runs are not of one setting."""
+    """Raise UserError if the runs are not of one setting."""
     known: dict[str, Any] = {}
     for cell in cells:
         for name, value in cell.setting.items():
             if known.setdefault(name, value) != value:
-                raise ValueError(
+                raise UserError(
                     f"a grid shows runs of one setting, but these differ: {name} {known[name]} and {value};"
                     " draw a grid for each"
                 )
@@ -94,9 +104,11 @@ def draw_staged(cells: Iterable[Cell]) -> Figure:
     """
     cells = list(cells)
     if not cells:
-        raise ValueError("no finished runs on variant S: nothing to put into the grid")
+        raise UserError("no finished runs on variant S: nothing to put into the grid")
     check_settings(cells)
-    models = sorted({cell.model for cell in cells}, key=lambda m: (list(TITLES).index(m) if m in TITLES else 9, m))
+    models = sorted(
+        {cell.model for cell in cells}, key=lambda m: (list(TITLES).index(m) if m in TITLES else 9, m)
+    )
     functions = sorted({cell.shared_functions for cell in cells})
     symbols = sorted({cell.shared_symbols for cell in cells})
     room = DOUBLE - LEFT - RIGHT
@@ -117,7 +129,11 @@ def draw_staged(cells: Iterable[Cell]) -> Figure:
         axes = figure.add_axes((left / DOUBLE, bottom / height, wide / DOUBLE, high / height))
         mean, texts = _fill(cells, model, functions, symbols)
         image = heat(axes, mean)
-        label(axes, [str(n) for n in functions] if column == 0 else [""] * len(functions), [str(n) for n in symbols])
+        label(
+            axes,
+            [str(n) for n in functions] if column == 0 else [""] * len(functions),
+            [str(n) for n in symbols],
+        )
         write_numbers(axes, mean, texts, min(6.0, 6.5 * wide / len(symbols)))
         axes.set_title(TITLES.get(model, model))
         axes.set_xlabel("shared symbols")
@@ -159,5 +175,5 @@ def _note(cells: Sequence[Cell]) -> str:
         for cell in reversed(cells)
         for seed in cell.accuracies
     }
-    few, many = sum(places.values()), count(len(places), "seed")
+    few, many = sum(places.values()), plural(len(places), "seed")
     return f"Diverged, and counted with the accuracy at which it was frozen: {few} of {many}" if few else ""

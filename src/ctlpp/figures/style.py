@@ -106,7 +106,9 @@ def write_numbers(axes: Axes, values: Any, texts: Any, size: float = 6) -> None:
         axes.text(column, row, str(texts[row][column]), ha="center", va="center", color=colour, fontsize=size)
 
 
-def label(axes: Axes, rows: Sequence[str], columns: Sequence[str], colours: dict[str, str] | None = None) -> None:
+def label(
+    axes: Axes, rows: Sequence[str], columns: Sequence[str], colours: dict[str, str] | None = None
+) -> None:
     """Names of rows and columns, in their colours if they have some."""
     axes.set_xticks(range(len(columns)), columns)
     axes.set_yticks(range(len(rows)), rows)
@@ -117,6 +119,8 @@ def label(axes: Axes, rows: Sequence[str], columns: Sequence[str], colours: dict
 
 def colour_bar(figure: Figure, image: Any, box: tuple[float, float, float, float], title: str) -> None:
     """A colour scale at a place of the figure (left, bottom, width, height, all as shares)."""
-    bar = figure.colorbar(image, cax=figure.add_axes(box), orientation="vertical" if box[3] > box[2] else "horizontal")
+    bar = figure.colorbar(
+        image, cax=figure.add_axes(box), orientation="vertical" if box[3] > box[2] else "horizontal"
+    )
     bar.outline.set_visible(False)
     bar.set_label(title)

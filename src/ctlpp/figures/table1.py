@@ -39,7 +39,15 @@ def draw_table1(entries: Sequence[Entry]) -> Figure:
     kinds = [kind for kind in LABELS if any(entry.kind == kind for entry in entries)]
     figure = new_figure(DOUBLE, 9.4)
     grid = figure.add_gridspec(
-        2, len(variants), left=0.07, right=0.99, bottom=0.06, top=0.84, hspace=0.1, wspace=0.06, height_ratios=(1, 2.6)
+        2,
+        len(variants),
+        left=0.07,
+        right=0.99,
+        bottom=0.06,
+        top=0.84,
+        hspace=0.1,
+        wspace=0.06,
+        height_ratios=(1, 2.6),
     )
     for column, variant in enumerate(variants):
         for line, split in enumerate(("iid", "ood")):
@@ -58,7 +66,9 @@ def draw_table1(entries: Sequence[Entry]) -> Figure:
     return figure
 
 
-def _panel(axes: Axes, entries: Sequence[Entry], split: str, models: Sequence[str], kinds: Sequence[str]) -> None:
+def _panel(
+    axes: Axes, entries: Sequence[Entry], split: str, models: Sequence[str], kinds: Sequence[str]
+) -> None:
     wide = 0.92 / (len(kinds) + 0.4)  # the published mark takes less than half a place
     for at, model in enumerate(models):
         if at % 2 == 0:
@@ -74,7 +84,12 @@ def _panel(axes: Axes, entries: Sequence[Entry], split: str, models: Sequence[st
             if kind in own:
                 middle = left + wide * (0.9 + number)
                 draw_dots(
-                    axes, middle, own[kind].dots[split], LABELS[kind][1], wide * 0.46, 3.2 if len(models) < 3 else 2.6
+                    axes,
+                    middle,
+                    own[kind].dots[split],
+                    LABELS[kind][1],
+                    wide * 0.46,
+                    3.2 if len(models) < 3 else 2.6,
                 )
     if split == "ood":
         axes.axhline(SOLVED, color=DARK, linestyle=":", linewidth=0.6, zorder=1)

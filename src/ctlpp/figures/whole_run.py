@@ -24,7 +24,9 @@ from ctlpp.models.own import Factory
 
 Progress = Callable[[int], Callable[[int], None]]  # told a total, gives what to call with steps done
 MANY = 20  # figures: fewer are drawn before a second process has begun
-BEGIN = "fork" if sys.platform == "linux" else "spawn"  # a fork has everything imported; drawing needs no threads
+BEGIN = (
+    "fork" if sys.platform == "linux" else "spawn"
+)  # a fork has everything imported; drawing needs no threads
 Drawing = tuple[str, Callable[[], Figure]]  # file name without its ending
 
 
@@ -131,13 +133,18 @@ def drawings(study: Study) -> Iterator[Drawing]:
     if found.similarity is not None:
         yield "similarity", partial(draw_contrast, found, rows, value, titles)
         for row, seed in enumerate(found.seeds):
-            yield f"similarity-seed-{seed}", partial(draw_symbols, Matrices.of(found, row, title_of(study, row)))
+            yield (
+                f"similarity-seed-{seed}",
+                partial(draw_symbols, Matrices.of(found, row, title_of(study, row))),
+            )
 
 
 def examples(study: Study) -> tuple[list[int], list[str], int]:
     """The seeds with least and most OOD accuracy, their titles, and the symbol with which the first fails most."""
     trained = [row for row, seed in enumerate(study.analysis.seeds) if seed not in study.diverged]
-    by_accuracy = sorted(trained or range(len(study.analysis.seeds)), key=lambda row: np.nan_to_num(study.ood[row]))
+    by_accuracy = sorted(
+        trained or range(len(study.analysis.seeds)), key=lambda row: np.nan_to_num(study.ood[row])
+    )
     rows = list(dict.fromkeys([by_accuracy[0], by_accuracy[-1]]))
     inputs = study.analysis.inputs
     pairs = inputs.ood if inputs.ood.any() else np.ones_like(inputs.ood)

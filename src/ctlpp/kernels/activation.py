@@ -25,7 +25,9 @@ def gelu(x):
     u = x * x
     z = 1.5938604e-4 + u * (-1.14519277e-5 + u * (3.85010963e-7 + u * -5.2090709e-9))
     z = -2.3022072 + u * (-0.104838595 + u * (9.5603408e-5 + u * z))
-    root = tl.rsqrt(1.0 + tl.exp2(x * z))  # its square is the reciprocal, without what a division takes care of
+    root = tl.rsqrt(
+        1.0 + tl.exp2(x * z)
+    )  # its square is the reciprocal, without what a division takes care of
     return (x * root) * root
 
 
@@ -40,15 +42,34 @@ def gelu_slope(x):
 
 
 @triton.jit
-def activation_forward(pre_ptr, b_ptr, act_ptr, keys_ptr, position, every, N, pre_row, act_row, pre_step, act_step,
-                       b_step, drop, factor, ROWS: tl.constexpr, W: tl.constexpr, GELU: tl.constexpr,
-                       DROP: tl.constexpr):  # fmt: skip
+def activation_forward(
+    pre_ptr,
+    b_ptr,
+    act_ptr,
+    keys_ptr,
+    position,
+    every,
+    N,
+    pre_row,
+    act_row,
+    pre_step,
+    act_step,
+    b_step,
+    drop,
+    factor,
+    ROWS: tl.constexpr,
+    W: tl.constexpr,
+    GELU: tl.constexpr,
+    DROP: tl.constexpr,
+):
     """Grid (row blocks, seeds)."""
     seed = from_last(1).to(tl.int64)
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     column = tl.arange(0, W)
     inside = row < N
-    x = tl.load(pre_ptr + seed * pre_step + row[:, None] * pre_row + column[None, :], mask=inside[:, None], other=0.0)
+    x = tl.load(
+        pre_ptr + seed * pre_step + row[:, None] * pre_row + column[None, :], mask=inside[:, None], other=0.0
+    )
     x = x.to(tl.float32) + tl.load(b_ptr + seed * b_step + column)[None, :]
     y = gelu(x) if GELU else tl.maximum(x, 0.0)
     if DROP:
@@ -59,9 +80,30 @@ def activation_forward(pre_ptr, b_ptr, act_ptr, keys_ptr, position, every, N, pr
 
 
 @triton.jit
-def activation_backward(dact_ptr, pre_ptr, b_ptr, part_ptr, keys_ptr, position, every, N, dact_row, pre_row,
-                        dact_step, pre_step, b_step, part_step, part_row, drop, factor, ROWS: tl.constexpr,
-                        LOOPS: tl.constexpr, W: tl.constexpr, GELU: tl.constexpr, DROP: tl.constexpr):  # fmt: skip
+def activation_backward(
+    dact_ptr,
+    pre_ptr,
+    b_ptr,
+    part_ptr,
+    keys_ptr,
+    position,
+    every,
+    N,
+    dact_row,
+    pre_row,
+    dact_step,
+    pre_step,
+    b_step,
+    part_step,
+    part_row,
+    drop,
+    factor,
+    ROWS: tl.constexpr,
+    LOOPS: tl.constexpr,
+    W: tl.constexpr,
+    GELU: tl.constexpr,
+    DROP: tl.constexpr,
+):
     """In the place of pre comes its gradient; its sum over rows, for b, goes to `part`."""
     seed = from_last(1).to(tl.int64)
     column = tl.arange(0, W)
@@ -87,10 +129,26 @@ def forward(pre: Tensor, bias: Tensor, act: Tensor, dropout: Dropout | None, *, 
     """act = dropout(f(pre + bias)). pre, act: (S, N, W); bias: (S, W)."""
     (S, N, W), dropout = pre.shape, dropout or _none(bias)
     activation_forward[blocks(N, ROWS), S](
-        pre, bias, act, dropout.keys, dropout.position, dropout.every, N, pre.stride(1), act.stride(1),
-        pre.stride(0), act.stride(0), bias.stride(0), dropout.drop, dropout.factor, ROWS=ROWS,
-        W=W, GELU=gelu, DROP=dropout.some, num_warps=2,
-    )  # fmt: skip
+        pre,
+        bias,
+        act,
+        dropout.keys,
+        dropout.position,
+        dropout.every,
+        N,
+        pre.stride(1),
+        act.stride(1),
+        pre.stride(0),
+        act.stride(0),
+        bias.stride(0),
+        dropout.drop,
+        dropout.factor,
+        ROWS=ROWS,
+        W=W,
+        GELU=gelu,
+        DROP=dropout.some,
+        num_warps=2,
+    )
 
 
 def parts(N: int) -> int:
@@ -98,14 +156,36 @@ def parts(N: int) -> int:
     return blocks(N, BACK * LOOPS)
 
 
-def backward(dact: Tensor, pre: Tensor, bias: Tensor, part: Tensor, dropout: Dropout | None, *, gelu: bool) -> None:
+def backward(
+    dact: Tensor, pre: Tensor, bias: Tensor, part: Tensor, dropout: Dropout | None, *, gelu: bool
+) -> None:
     """The gradient of pre, in its place; part: (S, parts(N), W) sums for the bias."""
     (S, N, W), dropout = pre.shape, dropout or _none(bias)
     activation_backward[parts(N), S](
-        dact, pre, bias, part, dropout.keys, dropout.position, dropout.every, N, dact.stride(1), pre.stride(1),
-        dact.stride(0), pre.stride(0), bias.stride(0), part.stride(0), part.stride(1), dropout.drop, dropout.factor,
-        ROWS=BACK, LOOPS=LOOPS, W=W, GELU=gelu, DROP=dropout.some, num_warps=1,
-    )  # fmt: skip
+        dact,
+        pre,
+        bias,
+        part,
+        dropout.keys,
+        dropout.position,
+        dropout.every,
+        N,
+        dact.stride(1),
+        pre.stride(1),
+        dact.stride(0),
+        pre.stride(0),
+        bias.stride(0),
+        part.stride(0),
+        part.stride(1),
+        dropout.drop,
+        dropout.factor,
+        ROWS=BACK,
+        LOOPS=LOOPS,
+        W=W,
+        GELU=gelu,
+        DROP=dropout.some,
+        num_warps=1,
+    )
 
 
 def _none(keys: Tensor) -> Dropout:

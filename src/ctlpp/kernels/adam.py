@@ -32,8 +32,20 @@ def square_sums(gradient_ptr, part_ptr, P, gradient_step, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def clipping_factors(part_ptr, new_losses_ptr, step_ptr, losses_ptr, norms_ptr, diverged_ptr, training_ptr, factor_ptr,
-                     N, clip, BLOCK: tl.constexpr, CLIP: tl.constexpr):  # fmt: skip
+def clipping_factors(
+    part_ptr,
+    new_losses_ptr,
+    step_ptr,
+    losses_ptr,
+    norms_ptr,
+    diverged_ptr,
+    training_ptr,
+    factor_ptr,
+    N,
+    clip,
+    BLOCK: tl.constexpr,
+    CLIP: tl.constexpr,
+):
     """Grid (seeds): each seed's norm, the factor of its gradient, and whether it still trains."""
     seed = tl.program_id(0)
     at = tl.arange(0, BLOCK)
@@ -51,9 +63,28 @@ def clipping_factors(part_ptr, new_losses_ptr, step_ptr, losses_ptr, norms_ptr, 
 
 
 @triton.jit
-def adam_step(weights_ptr, mean_ptr, square_ptr, gradient_ptr, training_ptr, factor_ptr, rate_ptr, eps_ptr, decay_ptr,
-              P, weights_step, memory_step, gradient_step, to_mean, b2, to_square, pull, BLOCK: tl.constexpr,
-              PULL: tl.constexpr, DECAY: tl.constexpr):  # fmt: skip
+def adam_step(
+    weights_ptr,
+    mean_ptr,
+    square_ptr,
+    gradient_ptr,
+    training_ptr,
+    factor_ptr,
+    rate_ptr,
+    eps_ptr,
+    decay_ptr,
+    P,
+    weights_step,
+    memory_step,
+    gradient_step,
+    to_mean,
+    b2,
+    to_square,
+    pull,
+    BLOCK: tl.constexpr,
+    PULL: tl.constexpr,
+    DECAY: tl.constexpr,
+):
     """Grid (blocks, seeds). PULL: weight decay as part of the gradient; DECAY: apart from it."""
     seed = tl.program_id(1).to(tl.int64)
     column = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -87,17 +118,47 @@ def update(stepper: Stepper, group: slice, losses: Tensor, gradient: Tensor) -> 
     sums = torch.empty(S, blocks(P, NORM_BLOCK), device=gradient.device)
     factor = torch.empty(S, device=gradient.device)
     training = torch.empty(S, dtype=torch.int8, device=gradient.device)
-    square_sums[sums.shape[1], S](gradient, sums, P, gradient.stride(0), BLOCK=NORM_BLOCK, num_warps=NORM_WARPS)
+    square_sums[sums.shape[1], S](
+        gradient, sums, P, gradient.stride(0), BLOCK=NORM_BLOCK, num_warps=NORM_WARPS
+    )
     clipping_factors[(S,)](
-        sums, losses, dials.step, stepper.losses[group], stepper.norms[group], memory.diverged[group], training, factor,
-        sums.shape[1], float(recipe.clip), BLOCK=triton.next_power_of_2(sums.shape[1]), CLIP=bool(recipe.clip),
+        sums,
+        losses,
+        dials.step,
+        stepper.losses[group],
+        stepper.norms[group],
+        memory.diverged[group],
+        training,
+        factor,
+        sums.shape[1],
+        float(recipe.clip),
+        BLOCK=triton.next_power_of_2(sums.shape[1]),
+        CLIP=bool(recipe.clip),
         num_warps=1,
-    )  # fmt: skip
+    )
     b1, b2 = recipe.betas
     decays = bool(recipe.weight_decay)
     adam_step[blocks(P, ADAM_BLOCK), S](
-        weights, mean, square, gradient, training, factor, dials.rate, dials.eps, dials.decay, P, weights.stride(0),
-        mean.stride(0), gradient.stride(0), 1 - b1, b2, 1 - b2, float(recipe.weight_decay), BLOCK=ADAM_BLOCK,
-        PULL=decays and recipe.optimizer == "adam", DECAY=decays and recipe.optimizer == "adamw", num_warps=ADAM_WARPS,
-    )  # fmt: skip
+        weights,
+        mean,
+        square,
+        gradient,
+        training,
+        factor,
+        dials.rate,
+        dials.eps,
+        dials.decay,
+        P,
+        weights.stride(0),
+        mean.stride(0),
+        gradient.stride(0),
+        1 - b1,
+        b2,
+        1 - b2,
+        float(recipe.weight_decay),
+        BLOCK=ADAM_BLOCK,
+        PULL=decays and recipe.optimizer == "adam",
+        DECAY=decays and recipe.optimizer == "adamw",
+        num_warps=ADAM_WARPS,
+    )
     return training.view(torch.bool)

@@ -15,16 +15,35 @@ from ctlpp.kernels.dropout import keep_tile
 
 
 @triton.jit(do_not_specialize=["T"])
-def embed_forward(tokens_ptr, table_ptr, x_ptr, keys_ptr, T, B, tokens_step, tokens_row, tokens_column, p_step, drop,
-                  factor, ROWS: tl.constexpr, E: tl.constexpr, DROP: tl.constexpr):  # fmt: skip
+def embed_forward(
+    tokens_ptr,
+    table_ptr,
+    x_ptr,
+    keys_ptr,
+    T,
+    B,
+    tokens_step,
+    tokens_row,
+    tokens_column,
+    p_step,
+    drop,
+    factor,
+    ROWS: tl.constexpr,
+    E: tl.constexpr,
+    DROP: tl.constexpr,
+):
     """Grid (blocks of B · T rows, seeds): dropout(table[token]), for both directions."""
     seed = tl.program_id(1).to(tl.int64)
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     column = tl.arange(0, E)
     b, t = row // T, row % T
     inside = row < B * T
-    token = tl.load(tokens_ptr + seed * tokens_step + b * tokens_row + t * tokens_column, mask=inside, other=0)
-    y = tl.load(table_ptr + seed * p_step + token[:, None] * E + column[None, :], mask=inside[:, None], other=0.0)
+    token = tl.load(
+        tokens_ptr + seed * tokens_step + b * tokens_row + t * tokens_column, mask=inside, other=0
+    )
+    y = tl.load(
+        table_ptr + seed * p_step + token[:, None] * E + column[None, :], mask=inside[:, None], other=0.0
+    )
     if DROP:
         keep = keep_tile(tl.load(keys_ptr + seed), row.to(tl.int64) * (E // 4), drop, ROWS, E)
         y = tl.where(keep, y * factor, 0.0)
@@ -36,9 +55,26 @@ def embed_forward(tokens_ptr, table_ptr, x_ptr, keys_ptr, T, B, tokens_step, tok
 
 
 @triton.jit(do_not_specialize=["T"])
-def embed_backward(dx_ptr, tokens_ptr, part_ptr, keys_ptr, T, B, V, tokens_step, tokens_row, tokens_column, drop,
-                   factor, LOOP: tl.constexpr, ROWS: tl.constexpr, VP: tl.constexpr, E: tl.constexpr, BE: tl.constexpr,
-                   DROP: tl.constexpr):  # fmt: skip
+def embed_backward(
+    dx_ptr,
+    tokens_ptr,
+    part_ptr,
+    keys_ptr,
+    T,
+    B,
+    V,
+    tokens_step,
+    tokens_row,
+    tokens_column,
+    drop,
+    factor,
+    LOOP: tl.constexpr,
+    ROWS: tl.constexpr,
+    VP: tl.constexpr,
+    E: tl.constexpr,
+    BE: tl.constexpr,
+    DROP: tl.constexpr,
+):
     """Grid (blocks of LOOP · ROWS rows, blocks of BE columns, seeds): the table's gradient, a part a block of rows."""
     seed = tl.program_id(2).to(tl.int64)
     entry = tl.arange(0, VP)
@@ -49,7 +85,9 @@ def embed_backward(dx_ptr, tokens_ptr, part_ptr, keys_ptr, T, B, V, tokens_step,
         row = (tl.program_id(0) * LOOP + n) * ROWS + tl.arange(0, ROWS)
         b, t = row // T, row % T
         inside = row < B * T
-        token = tl.load(tokens_ptr + seed * tokens_step + b * tokens_row + t * tokens_column, mask=inside, other=0)
+        token = tl.load(
+            tokens_ptr + seed * tokens_step + b * tokens_row + t * tokens_column, mask=inside, other=0
+        )
         ahead = ((2 * seed * T + t) * B + b)[:, None] * E + column[None, :]
         back = (((2 * seed + 1) * T + T - 1 - t) * B + b)[:, None] * E + column[None, :]
         dy = tl.load(dx_ptr + ahead, mask=inside[:, None], other=0.0).to(tl.float32)
@@ -84,8 +122,22 @@ def _bias(b_in_ptr, b_rec_ptr, at):
 
 
 @triton.jit(do_not_specialize=["t", "T"])
-def cell_forward(gates_ptr, b_in_ptr, b_rec_ptr, c_ptr, h_ptr, t, T, B, p_step, h_step, h_side, h_row,
-                 ROWS: tl.constexpr, D: tl.constexpr):  # fmt: skip
+def cell_forward(
+    gates_ptr,
+    b_in_ptr,
+    b_rec_ptr,
+    c_ptr,
+    h_ptr,
+    t,
+    T,
+    B,
+    p_step,
+    h_step,
+    h_side,
+    h_row,
+    ROWS: tl.constexpr,
+    D: tl.constexpr,
+):
     """Grid (blocks of examples, 2S): step t, whose gates lack only their biases. The new state goes to `h`."""
     batch = tl.program_id(1).to(tl.int64)
     seed, side = batch // 2, batch % 2
@@ -111,8 +163,22 @@ def cell_forward(gates_ptr, b_in_ptr, b_rec_ptr, c_ptr, h_ptr, t, T, B, p_step, 
 
 
 @triton.jit(do_not_specialize=["t", "T"])
-def cell_backward(gates_ptr, c_ptr, dh_ptr, dc_ptr, part_ptr, t, T, B, dh_step, dh_side, dh_row, LOOP: tl.constexpr,
-                  ROWS: tl.constexpr, D: tl.constexpr):  # fmt: skip
+def cell_backward(
+    gates_ptr,
+    c_ptr,
+    dh_ptr,
+    dc_ptr,
+    part_ptr,
+    t,
+    T,
+    B,
+    dh_step,
+    dh_side,
+    dh_row,
+    LOOP: tl.constexpr,
+    ROWS: tl.constexpr,
+    D: tl.constexpr,
+):
     """Grid (blocks of LOOP · ROWS examples, 2S): gates of step t -> their gradients; sums over rows go to `part`."""
     batch = tl.program_id(1).to(tl.int64)
     first = (batch * T + t) * B  # row of this step

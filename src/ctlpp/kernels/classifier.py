@@ -16,8 +16,24 @@ ROWS, WARPS = 32, 4  # examples of a program
 
 
 @triton.jit
-def classify(x_ptr, weight_ptr, bias_ptr, targets_ptr, dx_ptr, loss_ptr, dweight_ptr, dbias_ptr, B, C, p_step,
-             targets_step, share, ROWS: tl.constexpr, W: tl.constexpr, CP: tl.constexpr):  # fmt: skip
+def classify(
+    x_ptr,
+    weight_ptr,
+    bias_ptr,
+    targets_ptr,
+    dx_ptr,
+    loss_ptr,
+    dweight_ptr,
+    dbias_ptr,
+    B,
+    C,
+    p_step,
+    targets_step,
+    share,
+    ROWS: tl.constexpr,
+    W: tl.constexpr,
+    CP: tl.constexpr,
+):
     """Grid (blocks of examples, seeds): the gradient of x, and a part a block of the losses and other gradients."""
     seed = tl.program_id(1).to(tl.int64)
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
@@ -54,10 +70,24 @@ def read_out(x: Tensor, w: dict[str, Tensor], g: dict[str, Tensor], targets: Ten
     dx, loss = torch.empty_like(x), torch.empty(S, n, device=x.device)
     dweight, dbias = torch.empty(S, n, C, W, device=x.device), torch.empty(S, n, C, device=x.device)
     classify[n, S](
-        x, w["classify.weight"], w["classify.bias"], targets, dx, loss, dweight, dbias, B, C,
-        w["classify.bias"].stride(0), targets.stride(0) if targets.ndim == 2 else 0, 1 / B, ROWS=ROWS, W=W,
-        CP=max(16, triton.next_power_of_2(C)), num_warps=WARPS,
-    )  # fmt: skip
+        x,
+        w["classify.weight"],
+        w["classify.bias"],
+        targets,
+        dx,
+        loss,
+        dweight,
+        dbias,
+        B,
+        C,
+        w["classify.bias"].stride(0),
+        targets.stride(0) if targets.ndim == 2 else 0,
+        1 / B,
+        ROWS=ROWS,
+        W=W,
+        CP=max(16, triton.next_power_of_2(C)),
+        num_warps=WARPS,
+    )
     torch.sum(dweight, dim=1, out=g["classify.weight"])
     torch.sum(dbias, dim=1, out=g["classify.bias"])
     return loss.sum(1), dx

@@ -19,8 +19,20 @@ TOKENS, WIDTH = 64, 128  # ids and columns of a program of the gradient
 
 
 @triton.jit
-def embedding_look_up(table_ptr, ids_ptr, out_ptr, N, table_step, ids_step, out_step, table_row, out_row,
-                      ROWS: tl.constexpr, W: tl.constexpr, D: tl.constexpr):  # fmt: skip
+def embedding_look_up(
+    table_ptr,
+    ids_ptr,
+    out_ptr,
+    N,
+    table_step,
+    ids_step,
+    out_step,
+    table_row,
+    out_row,
+    ROWS: tl.constexpr,
+    W: tl.constexpr,
+    D: tl.constexpr,
+):
     """Grid (blocks of W columns, row blocks, seeds). `…_step`, `…_row`: elements from one seed, one row to the next."""
     seed, column = tl.program_id(2).to(tl.int64), tl.program_id(0) * W + tl.arange(0, W)
     row = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
@@ -33,9 +45,25 @@ def embedding_look_up(table_ptr, ids_ptr, out_ptr, N, table_step, ids_step, out_
 
 
 @triton.jit
-def embedding_gradient(ids_ptr, dy_ptr, more_ptr, part_ptr, N, V, ids_step, dy_step, more_step, part_step, dy_row,
-                       ROWS: tl.constexpr, LOOPS: tl.constexpr, TOKENS: tl.constexpr, W: tl.constexpr, D: tl.constexpr,
-                       MORE: tl.constexpr):  # fmt: skip
+def embedding_gradient(
+    ids_ptr,
+    dy_ptr,
+    more_ptr,
+    part_ptr,
+    N,
+    V,
+    ids_step,
+    dy_step,
+    more_step,
+    part_step,
+    dy_row,
+    ROWS: tl.constexpr,
+    LOOPS: tl.constexpr,
+    TOKENS: tl.constexpr,
+    W: tl.constexpr,
+    D: tl.constexpr,
+    MORE: tl.constexpr,
+):
     """Σ over a block's rows with an id of dy (+ more), a product with ones and zeros.
 
     Grid (row blocks, blocks of TOKENS ids by W columns, seeds).
@@ -63,9 +91,20 @@ def look_up(table: Tensor, ids: Tensor, out: Tensor) -> None:
     (S, N, D), ids = out.shape, ids.contiguous()
     W = min(triton.next_power_of_2(D), COLUMNS)
     embedding_look_up[blocks(D, W), blocks(N, ROWS), S](
-        table, ids, out, N, table.stride(0), _step(ids), out.stride(0), table.stride(1), out.stride(1), ROWS=ROWS, W=W,
-        D=D, num_warps=WARPS,
-    )  # fmt: skip
+        table,
+        ids,
+        out,
+        N,
+        table.stride(0),
+        _step(ids),
+        out.stride(0),
+        table.stride(1),
+        out.stride(1),
+        ROWS=ROWS,
+        W=W,
+        D=D,
+        num_warps=WARPS,
+    )
 
 
 def gradient(ids: Tensor, dy: Tensor, more: Tensor | None, out: Tensor) -> None:
@@ -76,9 +115,25 @@ def gradient(ids: Tensor, dy: Tensor, more: Tensor | None, out: Tensor) -> None:
     part = torch.empty(S, blocks(N, BACK * LOOPS), V, D, device=dy.device)
     W = min(triton.next_power_of_2(D), WIDTH)
     embedding_gradient[part.shape[1], blocks(V, TOKENS) * blocks(D, W), S](
-        ids, dy, also, part, N, V, _step(ids), dy.stride(0), also.stride(0), part.stride(0), dy.stride(1), ROWS=BACK,
-        LOOPS=LOOPS, TOKENS=TOKENS, W=W, D=D, MORE=more is not None, num_warps=BACK_WARPS,
-    )  # fmt: skip
+        ids,
+        dy,
+        also,
+        part,
+        N,
+        V,
+        _step(ids),
+        dy.stride(0),
+        also.stride(0),
+        part.stride(0),
+        dy.stride(1),
+        ROWS=BACK,
+        LOOPS=LOOPS,
+        TOKENS=TOKENS,
+        W=W,
+        D=D,
+        MORE=more is not None,
+        num_warps=BACK_WARPS,
+    )
     add_up(part, [out])
 
 

@@ -40,8 +40,18 @@ BACKWARD = Tile(rows=128, columns=64, step=64, warps=4, stages=2)
 
 
 @triton.jit
-def hidden_forward(a, up, pre, act, b_ptr, b_step, D: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
-                   STEP: tl.constexpr):  # fmt: skip
+def hidden_forward(
+    a,
+    up,
+    pre,
+    act,
+    b_ptr,
+    b_step,
+    D: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    STEP: tl.constexpr,
+):
     """Grid (column blocks, row blocks, seeds); a, up, pre and act are descriptors."""
     column, row, seed = tl.program_id(0) * COLUMNS, tl.program_id(1) * ROWS, tl.program_id(2)
     y = tl.zeros((ROWS, COLUMNS), tl.float32)
@@ -56,8 +66,21 @@ def hidden_forward(a, up, pre, act, b_ptr, b_step, D: tl.constexpr, ROWS: tl.con
 
 
 @triton.jit
-def hidden_backward(de, down, pre, b_ptr, part_ptr, b_step, part_step, part_row, DATA: tl.constexpr, D: tl.constexpr,
-                    ROWS: tl.constexpr, COLUMNS: tl.constexpr, STEP: tl.constexpr):  # fmt: skip
+def hidden_backward(
+    de,
+    down,
+    pre,
+    b_ptr,
+    part_ptr,
+    b_step,
+    part_step,
+    part_row,
+    DATA: tl.constexpr,
+    D: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    STEP: tl.constexpr,
+):
     """In the place of pre comes its gradient; its sum over a block's rows, for b, goes to `part`. DATA: units of d."""
     column, row, seed = tl.program_id(0) * COLUMNS, tl.program_id(1) * ROWS, tl.program_id(2)
     at = column + tl.arange(0, COLUMNS)
@@ -88,11 +111,20 @@ def forward(a: Tensor, up: Tensor, bias: Tensor, pre: Tensor, act: Tensor) -> No
             activation.forward(pre[..., net], bias[:, net], act[..., net], None, gelu=True)
         return
     hidden_forward[_grid(tile, F, N, S)](
-        described(a, tile.rows, tile.step), described(up, tile.columns, tile.step),
-        described(pre, tile.rows, tile.columns), described(act, tile.rows, tile.columns), bias, bias.stride(0), D=D,
-        ROWS=tile.rows, COLUMNS=tile.columns, STEP=tile.step, num_warps=tile.warps, num_stages=tile.stages,
+        described(a, tile.rows, tile.step),
+        described(up, tile.columns, tile.step),
+        described(pre, tile.rows, tile.columns),
+        described(act, tile.rows, tile.columns),
+        bias,
+        bias.stride(0),
+        D=D,
+        ROWS=tile.rows,
+        COLUMNS=tile.columns,
+        STEP=tile.step,
+        num_warps=tile.warps,
+        num_stages=tile.stages,
         maxnreg=tile.registers,
-    )  # fmt: skip
+    )
 
 
 def parts(pre: Tensor, width: int) -> int:
@@ -112,11 +144,22 @@ def backward(de: Tensor, down: Tensor, pre: Tensor, bias: Tensor, part: Tensor) 
             activation.backward(dact, pre[..., net], bias[:, net], part[..., net], None, gelu=True)
         return
     hidden_backward[_grid(tile, F, N, S)](
-        described(de.flatten(0, 1), tile.rows, tile.step), described(down, tile.step, tile.columns),
-        described(pre, tile.rows, tile.columns), bias, part, bias.stride(0), *part.stride()[:2], DATA=F - D, D=D,
-        ROWS=tile.rows, COLUMNS=tile.columns, STEP=tile.step, num_warps=tile.warps, num_stages=tile.stages,
+        described(de.flatten(0, 1), tile.rows, tile.step),
+        described(down, tile.step, tile.columns),
+        described(pre, tile.rows, tile.columns),
+        bias,
+        part,
+        bias.stride(0),
+        *part.stride()[:2],
+        DATA=F - D,
+        D=D,
+        ROWS=tile.rows,
+        COLUMNS=tile.columns,
+        STEP=tile.step,
+        num_warps=tile.warps,
+        num_stages=tile.stages,
         maxnreg=tile.registers,
-    )  # fmt: skip
+    )
 
 
 def _grid(tile: Tile, F: int, N: int, S: int) -> tuple[int, int, int]:

@@ -39,9 +39,29 @@ def _keys_and_values(x_ptr, inside, j, D: tl.constexpr, WIDTH: tl.constexpr):
 
 
 @triton.jit
-def first_forward(x_ptr, b_ptr, scale_ptr, stretch_ptr, shift_ptr, out_ptr, keys_ptr, position, B, x_step, b_step,
-                  p_step, out_step, drop, factor, T: tl.constexpr, H: tl.constexpr, K: tl.constexpr,
-                  WIDTH: tl.constexpr, EXAMPLES: tl.constexpr, DROP: tl.constexpr):  # fmt: skip
+def first_forward(
+    x_ptr,
+    b_ptr,
+    scale_ptr,
+    stretch_ptr,
+    shift_ptr,
+    out_ptr,
+    keys_ptr,
+    position,
+    B,
+    x_step,
+    b_step,
+    p_step,
+    out_step,
+    drop,
+    factor,
+    T: tl.constexpr,
+    H: tl.constexpr,
+    K: tl.constexpr,
+    WIDTH: tl.constexpr,
+    EXAMPLES: tl.constexpr,
+    DROP: tl.constexpr,
+):
     """What column 0 reads, Σ_j A_j v_j. Grid (heads, blocks of examples, seeds)."""
     dtype = x_ptr.dtype.element_ty
     head, seed = tl.program_id(0), from_last(2).to(tl.int64)
@@ -87,10 +107,33 @@ def _column(q, k, dread, v, key, word, drop, scale, right, free, DROP: tl.conste
 
 
 @triton.jit
-def first_backward(dread_ptr, x_ptr, b_ptr, scale_ptr, stretch_ptr, shift_ptr, part_ptr, sums_ptr, keys_ptr, position,
-                   B, dread_step, x_step, b_step, p_step, part_step, sums_step, drop, factor, T: tl.constexpr,
-                   H: tl.constexpr, K: tl.constexpr, WIDTH: tl.constexpr, EXAMPLES: tl.constexpr,
-                   DROP: tl.constexpr):  # fmt: skip
+def first_backward(
+    dread_ptr,
+    x_ptr,
+    b_ptr,
+    scale_ptr,
+    stretch_ptr,
+    shift_ptr,
+    part_ptr,
+    sums_ptr,
+    keys_ptr,
+    position,
+    B,
+    dread_step,
+    x_step,
+    b_step,
+    p_step,
+    part_step,
+    sums_step,
+    drop,
+    factor,
+    T: tl.constexpr,
+    H: tl.constexpr,
+    K: tl.constexpr,
+    WIDTH: tl.constexpr,
+    EXAMPLES: tl.constexpr,
+    DROP: tl.constexpr,
+):
     """In the place of x comes its gradient; sums over rows go to `part` (q, k, v) and `sums` (as in `geometric`)."""
     D: tl.constexpr = H * K
     dtype = x_ptr.dtype.element_ty
@@ -107,14 +150,28 @@ def first_backward(dread_ptr, x_ptr, b_ptr, scale_ptr, stretch_ptr, shift_ptr, p
     at = dread_ptr + seed * dread_step + (example[:, None] * D + column[None, :])
     dread = tl.load(at, mask=inside, other=0.0).to(tl.float32)
     scale, key = tl.load(scale_ptr + seed * p_step) * factor, tl.load(keys_ptr + seed)
-    stretch, preference = tl.load(stretch_ptr + seed * p_step), prefer(x, b, example * T, 3 * D + head, B * T, WIDTH)
+    stretch, preference = (
+        tl.load(stretch_ptr + seed * p_step),
+        prefer(x, b, example * T, 3 * D + head, B * T, WIDTH),
+    )
     right = preference * stretch + tl.load(shift_ptr + seed * p_step)
     word = position + example.to(tl.int64) * (T * D // 4) + head * (K // 4)
     free = tl.full((EXAMPLES,), 1.0, tl.float32)
     of = _column(q, found[0] + b_k, dread, found[1] + b_v, key, word + D // 4, drop, scale, right, free, DROP)
     for j in tl.static_range(2, T):
-        of += _column(q, found[2 * j - 2] + b_k, dread, found[2 * j - 1] + b_v, key, word + j * (D // 4), drop, scale,
-                      right, of[7 * j - 8], DROP)  # fmt: skip
+        of += _column(
+            q,
+            found[2 * j - 2] + b_k,
+            dread,
+            found[2 * j - 1] + b_v,
+            key,
+            word + j * (D // 4),
+            drop,
+            scale,
+            right,
+            of[7 * j - 8],
+            DROP,
+        )
 
     hidden, dscale, dright = free * 0.0, free * 0.0, free * 0.0
     dq, sum_k, sum_v = q * 0.0, q * 0.0, q * 0.0
@@ -155,9 +212,24 @@ def forward(x: Tensor, bias: Tensor, s: Scalars, read: Tensor, dropout: Dropout,
     """What column 0 reads. x: (S, B · T, 3D + 2H), bias: (S, 3D + 2H) -> read: (S, B, D)."""
     shape, B = _shape(x, read, heads), read.shape[1]
     first_forward[heads, blocks(B, EXAMPLES), len(x)](
-        x, bias, *s, read, dropout.keys, dropout.position, B, x.stride(0), bias.stride(0), s.scale.stride(0),
-        read.stride(0), dropout.drop, dropout.factor, **shape, EXAMPLES=EXAMPLES, DROP=dropout.some, num_warps=WARPS,
-    )  # fmt: skip
+        x,
+        bias,
+        *s,
+        read,
+        dropout.keys,
+        dropout.position,
+        B,
+        x.stride(0),
+        bias.stride(0),
+        s.scale.stride(0),
+        read.stride(0),
+        dropout.drop,
+        dropout.factor,
+        **shape,
+        EXAMPLES=EXAMPLES,
+        DROP=dropout.some,
+        num_warps=WARPS,
+    )
 
 
 def backward(dread: Tensor, x: Tensor, bias: Tensor, s: Scalars, dropout: Dropout, *, heads: int) -> Sums:
@@ -166,10 +238,29 @@ def backward(dread: Tensor, x: Tensor, bias: Tensor, s: Scalars, dropout: Dropou
     part = torch.empty(S, blocks(B, BACK), 3 * D, device=x.device)
     sums = torch.empty(S, blocks(B, BACK), heads, 4, device=x.device)
     first_backward[heads, blocks(B, BACK), S](
-        dread, x, bias, *s, part, sums, dropout.keys, dropout.position, B, dread.stride(0), x.stride(0), bias.stride(0),
-        s.scale.stride(0), part.stride(0), sums.stride(0), dropout.drop, dropout.factor, **_shape(x, dread, heads),
-        EXAMPLES=BACK, DROP=dropout.some, num_warps=BACK_WARPS, maxnreg=REGISTERS,
-    )  # fmt: skip
+        dread,
+        x,
+        bias,
+        *s,
+        part,
+        sums,
+        dropout.keys,
+        dropout.position,
+        B,
+        dread.stride(0),
+        x.stride(0),
+        bias.stride(0),
+        s.scale.stride(0),
+        part.stride(0),
+        sums.stride(0),
+        dropout.drop,
+        dropout.factor,
+        **_shape(x, dread, heads),
+        EXAMPLES=BACK,
+        DROP=dropout.some,
+        num_warps=BACK_WARPS,
+        maxnreg=REGISTERS,
+    )
     return Sums(part, sums)
 
 

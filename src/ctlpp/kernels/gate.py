@@ -23,12 +23,31 @@ LOOPS = 4  # … so many times a program
 
 
 @triton.jit
-def _parts(a_ptr, d_ptr, e_ptr, b_ptr, c_ptr, gamma_ptr, beta_ptr, key, position, every, row, column, inside,
-           drop, EPS: tl.constexpr, W: tl.constexpr, DROP: tl.constexpr):  # fmt: skip
+def _parts(
+    a_ptr,
+    d_ptr,
+    e_ptr,
+    b_ptr,
+    c_ptr,
+    gamma_ptr,
+    beta_ptr,
+    key,
+    position,
+    every,
+    row,
+    column,
+    inside,
+    drop,
+    EPS: tl.constexpr,
+    W: tl.constexpr,
+    DROP: tl.constexpr,
+):
     """n, 1 / deviation, γ, u and g."""
     at = row[:, None] * W + column[None, :]
     z = tl.load(a_ptr + at, mask=inside[:, None], other=0.0).to(tl.float32)
-    z += tl.load(d_ptr + at, mask=inside[:, None], other=0.0).to(tl.float32) + tl.load(b_ptr + column)[None, :]
+    z += (
+        tl.load(d_ptr + at, mask=inside[:, None], other=0.0).to(tl.float32) + tl.load(b_ptr + column)[None, :]
+    )
     centred = z - tl.sum(z, axis=1)[:, None] / W
     scale = 1.0 / tl.sqrt(tl.sum(centred * centred, axis=1) / W + EPS)
     n = centred * scale[:, None]
@@ -42,18 +61,56 @@ def _parts(a_ptr, d_ptr, e_ptr, b_ptr, c_ptr, gamma_ptr, beta_ptr, key, position
 
 
 @triton.jit
-def gate_forward(h_ptr, a_ptr, d_ptr, e_ptr, b_ptr, c_ptr, gamma_ptr, beta_ptr, new_ptr, keys_ptr, position, every, N,
-                 h_step, a_step, d_step, e_step, new_step, p_step, drop, EPS: tl.constexpr, ROWS: tl.constexpr,
-                 W: tl.constexpr, DROP: tl.constexpr):  # fmt: skip
+def gate_forward(
+    h_ptr,
+    a_ptr,
+    d_ptr,
+    e_ptr,
+    b_ptr,
+    c_ptr,
+    gamma_ptr,
+    beta_ptr,
+    new_ptr,
+    keys_ptr,
+    position,
+    every,
+    N,
+    h_step,
+    a_step,
+    d_step,
+    e_step,
+    new_step,
+    p_step,
+    drop,
+    EPS: tl.constexpr,
+    ROWS: tl.constexpr,
+    W: tl.constexpr,
+    DROP: tl.constexpr,
+):
     """Grid (row blocks, seeds)."""
     seed = from_last(1).to(tl.int64)
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     column = tl.arange(0, W)
     inside = row < N
     _, _, _, u, g = _parts(
-        a_ptr + seed * a_step, d_ptr + seed * d_step, e_ptr + seed * e_step, b_ptr + seed * p_step,
-        c_ptr + seed * p_step, gamma_ptr + seed * p_step, beta_ptr + seed * p_step, tl.load(keys_ptr + seed), position,
-        every, row, column, inside, drop, EPS, W, DROP)  # fmt: skip
+        a_ptr + seed * a_step,
+        d_ptr + seed * d_step,
+        e_ptr + seed * e_step,
+        b_ptr + seed * p_step,
+        c_ptr + seed * p_step,
+        gamma_ptr + seed * p_step,
+        beta_ptr + seed * p_step,
+        tl.load(keys_ptr + seed),
+        position,
+        every,
+        row,
+        column,
+        inside,
+        drop,
+        EPS,
+        W,
+        DROP,
+    )
     at = row[:, None] * W + column[None, :]
     h = tl.load(h_ptr + seed * h_step + at, mask=inside[:, None], other=0.0).to(tl.float32)
     new = (h + g * (u - h)).to(new_ptr.dtype.element_ty)
@@ -61,10 +118,40 @@ def gate_forward(h_ptr, a_ptr, d_ptr, e_ptr, b_ptr, c_ptr, gamma_ptr, beta_ptr, 
 
 
 @triton.jit
-def gate_backward(dnew_ptr, more_ptr, h_ptr, a_ptr, d_ptr, e_ptr, b_ptr, c_ptr, gamma_ptr, beta_ptr, dh_ptr, part_ptr,
-                  keys_ptr, position, every, N, dnew_step, more_step, h_step, a_step, d_step, e_step, dh_step, p_step,
-                  part_step, drop, EPS: tl.constexpr, ROWS: tl.constexpr, LOOPS: tl.constexpr, W: tl.constexpr,
-                  DROP: tl.constexpr, MORE: tl.constexpr):  # fmt: skip
+def gate_backward(
+    dnew_ptr,
+    more_ptr,
+    h_ptr,
+    a_ptr,
+    d_ptr,
+    e_ptr,
+    b_ptr,
+    c_ptr,
+    gamma_ptr,
+    beta_ptr,
+    dh_ptr,
+    part_ptr,
+    keys_ptr,
+    position,
+    every,
+    N,
+    dnew_step,
+    more_step,
+    h_step,
+    a_step,
+    d_step,
+    e_step,
+    dh_step,
+    p_step,
+    part_step,
+    drop,
+    EPS: tl.constexpr,
+    ROWS: tl.constexpr,
+    LOOPS: tl.constexpr,
+    W: tl.constexpr,
+    DROP: tl.constexpr,
+    MORE: tl.constexpr,
+):
     """dnew (+ more) -> dh, and in the places of d and e their gradients (d's is a's too); sums go to `part`."""
     seed = from_last(1).to(tl.int64)
     column = tl.arange(0, W)
@@ -76,9 +163,24 @@ def gate_backward(dnew_ptr, more_ptr, h_ptr, a_ptr, d_ptr, e_ptr, b_ptr, c_ptr, 
         inside = row < N
         at = row[:, None] * W + column[None, :]
         n, scale, gamma, u, g = _parts(
-            a_ptr + seed * a_step, d_ptr + seed * d_step, e_ptr + seed * e_step, b_ptr + seed * p_step,
-            c_ptr + seed * p_step, gamma_ptr + seed * p_step, beta_ptr + seed * p_step, key, position,
-            every, row, column, inside, drop, EPS, W, DROP)  # fmt: skip
+            a_ptr + seed * a_step,
+            d_ptr + seed * d_step,
+            e_ptr + seed * e_step,
+            b_ptr + seed * p_step,
+            c_ptr + seed * p_step,
+            gamma_ptr + seed * p_step,
+            beta_ptr + seed * p_step,
+            key,
+            position,
+            every,
+            row,
+            column,
+            inside,
+            drop,
+            EPS,
+            W,
+            DROP,
+        )
         dnew = tl.load(dnew_ptr + seed * dnew_step + at, mask=inside[:, None], other=0.0).to(tl.float32)
         if MORE:
             dnew += tl.load(more_ptr + seed * more_step + at, mask=inside[:, None], other=0.0).to(tl.float32)
@@ -116,10 +218,32 @@ def forward(h: Tensor, a: Tensor, d: Tensor, e: Tensor, v: Vectors, new: Tensor,
     """The new state, (S, N, W) like the other rows."""
     S, N, W = h.shape
     gate_forward[blocks(N, ROWS), S](
-        h, a, d, e, v.b, v.c, v.gamma, v.beta, new, dropout.keys, dropout.position, dropout.every, N, h.stride(0),
-        a.stride(0), d.stride(0), e.stride(0), new.stride(0), v.b.stride(0), dropout.drop, EPS=EPS, ROWS=ROWS, W=W,
-        DROP=dropout.some, num_warps=2,
-    )  # fmt: skip
+        h,
+        a,
+        d,
+        e,
+        v.b,
+        v.c,
+        v.gamma,
+        v.beta,
+        new,
+        dropout.keys,
+        dropout.position,
+        dropout.every,
+        N,
+        h.stride(0),
+        a.stride(0),
+        d.stride(0),
+        e.stride(0),
+        new.stride(0),
+        v.b.stride(0),
+        dropout.drop,
+        EPS=EPS,
+        ROWS=ROWS,
+        W=W,
+        DROP=dropout.some,
+        num_warps=2,
+    )
 
 
 def parts(N: int) -> int:
@@ -127,14 +251,52 @@ def parts(N: int) -> int:
     return blocks(N, BACK * LOOPS)
 
 
-def backward(dnew: Tensor, more: Tensor | None, h: Tensor, a: Tensor, d: Tensor, e: Tensor, v: Vectors, part: Tensor,
-             dropout: Dropout) -> None:  # fmt: skip
+def backward(
+    dnew: Tensor,
+    more: Tensor | None,
+    h: Tensor,
+    a: Tensor,
+    d: Tensor,
+    e: Tensor,
+    v: Vectors,
+    part: Tensor,
+    dropout: Dropout,
+) -> None:
     """Gradients in the places of dnew (that of h), d and e; part: (S, parts(N), 4W) sums for γ, β, b and c."""
     S, N, W = h.shape
     also = dnew if more is None else more
     gate_backward[parts(N), S](
-        dnew, also, h, a, d, e, v.b, v.c, v.gamma, v.beta, dnew, part, dropout.keys, dropout.position, dropout.every, N,
-        dnew.stride(0), also.stride(0), h.stride(0), a.stride(0), d.stride(0), e.stride(0), dnew.stride(0),
-        v.b.stride(0), part.stride(0), dropout.drop, EPS=EPS, ROWS=BACK, LOOPS=LOOPS, W=W, DROP=dropout.some,
-        MORE=more is not None, num_warps=1,
-    )  # fmt: skip
+        dnew,
+        also,
+        h,
+        a,
+        d,
+        e,
+        v.b,
+        v.c,
+        v.gamma,
+        v.beta,
+        dnew,
+        part,
+        dropout.keys,
+        dropout.position,
+        dropout.every,
+        N,
+        dnew.stride(0),
+        also.stride(0),
+        h.stride(0),
+        a.stride(0),
+        d.stride(0),
+        e.stride(0),
+        dnew.stride(0),
+        v.b.stride(0),
+        part.stride(0),
+        dropout.drop,
+        EPS=EPS,
+        ROWS=BACK,
+        LOOPS=LOOPS,
+        W=W,
+        DROP=dropout.some,
+        MORE=more is not None,
+        num_warps=1,
+    )

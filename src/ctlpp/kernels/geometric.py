@@ -58,7 +58,9 @@ class Sums(NamedTuple):
 
     qk: Tensor  # (S, programs, 2D)
     v: Tensor  # (S, programs, D)
-    match: Tensor  # dmatch · content, dmatch · preference, dmatch to the right, to the left, (S, programs, H, 4)
+    match: (
+        Tensor  # dmatch · content, dmatch · preference, dmatch to the right, to the left, (S, programs, H, 4)
+    )
 
     @staticmethod
     def of(keys: Tensor, layers: int, N: int, T: int, *, heads: int, width: int) -> Sums:
@@ -103,9 +105,28 @@ def _both(ptr, i, d: tl.constexpr, right, left, T: tl.constexpr):
 
 
 @triton.jit
-def geometric_forward(content_ptr, x_ptr, b_ptr, scale_ptr, stretch_ptr, shift_ptr, A_ptr, N, content_step, x_step,
-                      b_step, p_step, A_step, factor, T: tl.constexpr, TJ: tl.constexpr, H: tl.constexpr,
-                      D: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+def geometric_forward(
+    content_ptr,
+    x_ptr,
+    b_ptr,
+    scale_ptr,
+    stretch_ptr,
+    shift_ptr,
+    A_ptr,
+    N,
+    content_step,
+    x_step,
+    b_step,
+    p_step,
+    A_step,
+    factor,
+    T: tl.constexpr,
+    TJ: tl.constexpr,
+    H: tl.constexpr,
+    D: tl.constexpr,
+    WIDTH: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
     """A from the content, nearest column first. Grid (heads, blocks of rows, seeds)."""
     head, seed = tl.program_id(0), tl.program_id(2).to(tl.int64)
     row = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
@@ -131,10 +152,31 @@ def geometric_forward(content_ptr, x_ptr, b_ptr, scale_ptr, stretch_ptr, shift_p
 
 
 @triton.jit
-def geometric_backward(dA_ptr, content_ptr, x_ptr, b_ptr, scale_ptr, stretch_ptr, shift_ptr, A_ptr, sums_ptr, N,
-                       content_step, x_step, b_step, p_step, A_step, sums_step, factor, T: tl.constexpr,
-                       TJ: tl.constexpr, H: tl.constexpr, D: tl.constexpr, WIDTH: tl.constexpr,
-                       BLOCK: tl.constexpr):  # fmt: skip
+def geometric_backward(
+    dA_ptr,
+    content_ptr,
+    x_ptr,
+    b_ptr,
+    scale_ptr,
+    stretch_ptr,
+    shift_ptr,
+    A_ptr,
+    sums_ptr,
+    N,
+    content_step,
+    x_step,
+    b_step,
+    p_step,
+    A_step,
+    sums_step,
+    factor,
+    T: tl.constexpr,
+    TJ: tl.constexpr,
+    H: tl.constexpr,
+    D: tl.constexpr,
+    WIDTH: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
     """In the place of A comes the gradient of q · k, in that of the preferences theirs; farthest column first.
 
     Sums over rows go to `sums`: of dmatch · content, dmatch · preference, dmatch to the right and to the left.
@@ -160,7 +202,9 @@ def geometric_backward(dA_ptr, content_ptr, x_ptr, b_ptr, scale_ptr, stretch_ptr
     for d in tl.static_range(T - 1, 0, -1):
         for side in tl.static_range(1, -1, -1):
             seen, content = _seen(i, d, side, T), contents[2 * (d - 1) + side]
-            P, _ = sigmoids(tl.where(seen, content * scale + (left if side else right) * stretch + shift, -1e30))
+            P, _ = sigmoids(
+                tl.where(seen, content * scale + (left if side else right) * stretch + shift, -1e30)
+            )
             G = As[2 * (d - 1) + side].to(tl.float32) * dAs[2 * (d - 1) + side]  # of log A
             hidden += G  # of this column and all behind it
             dmatch = G - P * hidden
@@ -182,8 +226,23 @@ def geometric_backward(dA_ptr, content_ptr, x_ptr, b_ptr, scale_ptr, stretch_ptr
 
 
 @triton.jit
-def match_sums(part_ptr, last_ptr, stretch_ptr, g_ptr, to_stretch, to_shift, to_sides, R, LAST, part_step, last_step,
-               p_step, g_step, H: tl.constexpr, ROWS: tl.constexpr):  # fmt: skip
+def match_sums(
+    part_ptr,
+    last_ptr,
+    stretch_ptr,
+    g_ptr,
+    to_stretch,
+    to_shift,
+    to_sides,
+    R,
+    LAST,
+    part_step,
+    last_step,
+    p_step,
+    g_step,
+    H: tl.constexpr,
+    ROWS: tl.constexpr,
+):
     """Grid (seeds). `to_…`: how far behind the gradient of the content's scale the others lie."""
     seed = tl.program_id(0).to(tl.int64)
     row, column = tl.arange(0, ROWS), tl.arange(0, 4 * H)
@@ -207,10 +266,21 @@ def match_gradients(part: Tensor, last: Tensor, stretch: Tensor, places: Sequenc
     """From two tables of sums, (S, …, H, 4): gradients of the three scalars and of the direction's bias, (S, 2H)."""
     first, *others = places
     match_sums[len(part),](
-        part, last, stretch, first, *(place.storage_offset() - first.storage_offset() for place in others),
-        part.shape[1], last.shape[1], part.stride(0), last.stride(0), stretch.stride(0), first.stride(0),
-        H=part.shape[2], ROWS=SUMS, num_warps=SUMS_WARPS,
-    )  # fmt: skip
+        part,
+        last,
+        stretch,
+        first,
+        *(place.storage_offset() - first.storage_offset() for place in others),
+        part.shape[1],
+        last.shape[1],
+        part.stride(0),
+        last.stride(0),
+        stretch.stride(0),
+        first.stride(0),
+        H=part.shape[2],
+        ROWS=SUMS,
+        num_warps=SUMS_WARPS,
+    )
 
 
 def forward(x: Tensor, bias: Tensor, s: Scalars, room: Room, read: Tensor, dropout: Dropout) -> None:
@@ -218,21 +288,51 @@ def forward(x: Tensor, bias: Tensor, s: Scalars, room: Room, read: Tensor, dropo
     shape = _shape(room, x)
     pairs.score(x, bias, room.content, room.bits, shape["T"], dropout)
     geometric_forward[shape["H"], blocks(x.shape[1], BLOCK), len(x)](
-        room.content, x, bias, *s, room.A, x.shape[1], room.content.stride(0), x.stride(0), bias.stride(0),
-        s.scale.stride(0), room.A.stride(0), dropout.factor, **shape, BLOCK=BLOCK, num_warps=WARPS,
-    )  # fmt: skip
+        room.content,
+        x,
+        bias,
+        *s,
+        room.A,
+        x.shape[1],
+        room.content.stride(0),
+        x.stride(0),
+        bias.stride(0),
+        s.scale.stride(0),
+        room.A.stride(0),
+        dropout.factor,
+        **shape,
+        BLOCK=BLOCK,
+        num_warps=WARPS,
+    )
     pairs.read(room.A, x, bias, read)
 
 
-def backward(dread: Tensor, x: Tensor, bias: Tensor, s: Scalars, room: Room, sums: Sums, dropout: Dropout) -> None:
+def backward(
+    dread: Tensor, x: Tensor, bias: Tensor, s: Scalars, room: Room, sums: Sums, dropout: Dropout
+) -> None:
     """The gradient of x, in its place; what it leaves for the biases and scalars goes to `sums`."""
     shape, dA = _shape(room, x), torch.empty_like(room.content)
     pairs_backward.read_backward(dread, room.A, x, bias, dA, sums.v)
     geometric_backward[shape["H"], blocks(x.shape[1], BACK), len(x)](
-        dA, room.content, x, bias, *s, room.A, sums.match, x.shape[1], dA.stride(0), x.stride(0), bias.stride(0),
-        s.scale.stride(0), room.A.stride(0), sums.match.stride(0), dropout.factor, **shape, BLOCK=BACK,
+        dA,
+        room.content,
+        x,
+        bias,
+        *s,
+        room.A,
+        sums.match,
+        x.shape[1],
+        dA.stride(0),
+        x.stride(0),
+        bias.stride(0),
+        s.scale.stride(0),
+        room.A.stride(0),
+        sums.match.stride(0),
+        dropout.factor,
+        **shape,
+        BLOCK=BACK,
         num_warps=BACK_WARPS,
-    )  # fmt: skip
+    )
     pairs_backward.score_backward(room.A, x, bias, sums.qk, room.bits, dropout)
 
 

@@ -30,9 +30,25 @@ class Matrices(NamedTuple):
 
 
 @triton.jit
-def layer_weights(w_ptr, to_ptr, qkv, direction, out, up, up_gate, down, down_gate, w_step, to_step, total,
-                  D: tl.constexpr, HIDDEN: tl.constexpr, SIDES: tl.constexpr, SIZE: tl.constexpr,
-                  CHUNKS: tl.constexpr):  # fmt: skip
+def layer_weights(
+    w_ptr,
+    to_ptr,
+    qkv,
+    direction,
+    out,
+    up,
+    up_gate,
+    down,
+    down_gate,
+    w_step,
+    to_step,
+    total,
+    D: tl.constexpr,
+    HIDDEN: tl.constexpr,
+    SIDES: tl.constexpr,
+    SIZE: tl.constexpr,
+    CHUNKS: tl.constexpr,
+):
     """Grid (blocks of chunks, seeds). A chunk is SIZE numbers that stay together; `qkv` …: where they are in w."""
     seed = tl.program_id(1).to(tl.int64)
     to = (tl.program_id(0) * CHUNKS + tl.arange(0, CHUNKS)) * SIZE
@@ -62,7 +78,19 @@ def matrices(parts: Sequence[Tensor], dtype: torch.dtype) -> Matrices:
     at = [part.storage_offset() - first.storage_offset() for part in parts]
     size = min(D, hidden)
     layer_weights[blocks(sum(sizes), CHUNKS * size), S](
-        first, whole, *at, first.stride(0), whole.stride(0), sum(sizes), D=D, HIDDEN=hidden, SIDES=sides, SIZE=size,
-        CHUNKS=CHUNKS, num_warps=WARPS,
-    )  # fmt: skip
-    return Matrices(*(m.unflatten(1, shape) for m, shape in zip(whole.split(sizes, dim=1), shapes, strict=True)))
+        first,
+        whole,
+        *at,
+        first.stride(0),
+        whole.stride(0),
+        sum(sizes),
+        D=D,
+        HIDDEN=hidden,
+        SIDES=sides,
+        SIZE=size,
+        CHUNKS=CHUNKS,
+        num_warps=WARPS,
+    )
+    return Matrices(
+        *(m.unflatten(1, shape) for m, shape in zip(whole.split(sizes, dim=1), shapes, strict=True))
+    )

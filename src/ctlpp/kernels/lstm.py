@@ -49,7 +49,9 @@ class Pass:
         self.S, (self.B, self.T) = len(keys), tokens.shape[-2:]
         self.E, self.D, self.V = model.embed.embedding_dim, model.cell.width, model.embed.num_embeddings
         self.p_step, self.drop = w["classify.bias"].stride(0), Dropout(keys, 0, model.dropout.p)
-        self.W, self.U = (w[f"cell.{name}"].to(dtype).flatten(0, 1) for name in "WU")  # (2S, E, 4D), (2S, D, 4D)
+        self.W, self.U = (
+            w[f"cell.{name}"].to(dtype).flatten(0, 1) for name in "WU"
+        )  # (2S, E, 4D), (2S, D, 4D)
         self.x, self.h, self.c, self.gates = map(self.room, (self.E, self.D, self.D, 4 * self.D))
         self.last = torch.empty(self.S, self.B, 2 * self.D, dtype=dtype, device=keys.device)
 
@@ -60,9 +62,20 @@ class Pass:
     def embed(self) -> None:
         """The input of both directions, and what it adds to the gates."""
         cell.embed_forward[blocks(self.B * self.T, EMBED["ROWS"]), self.S](
-            self.tokens, self.w["embed.weight"], self.x, self.keys, self.T, self.B, *self.token_steps(), self.p_step,
-            self.drop.drop, self.drop.factor, **EMBED, E=self.E, DROP=self.drop.some,
-        )  # fmt: skip
+            self.tokens,
+            self.w["embed.weight"],
+            self.x,
+            self.keys,
+            self.T,
+            self.B,
+            *self.token_steps(),
+            self.p_step,
+            self.drop.drop,
+            self.drop.factor,
+            **EMBED,
+            E=self.E,
+            DROP=self.drop.some,
+        )
         torch.bmm(rows_of(self.x), self.W, out=rows_of(self.gates))
 
     def recur(self) -> None:
@@ -75,9 +88,19 @@ class Pass:
                 self.gates[:, t].baddbmm_(self.h[:, t], self.U)
             new = end if t == self.T - 1 else (self.h[:, t + 1], 2 * side, side, self.D)
             cell.cell_forward[blocks(self.B, CELL["ROWS"]), 2 * self.S](
-                self.gates, self.w["cell.b_in"], self.w["cell.b_rec"], self.c, new[0], t, self.T, self.B, self.p_step,
-                *new[1:], **CELL, D=self.D,
-            )  # fmt: skip
+                self.gates,
+                self.w["cell.b_in"],
+                self.w["cell.b_rec"],
+                self.c,
+                new[0],
+                t,
+                self.T,
+                self.B,
+                self.p_step,
+                *new[1:],
+                **CELL,
+                D=self.D,
+            )
 
     def unrecur(self, dlast: Tensor) -> Tensor:
         """From the gradient of the last states, (S, B, 2D), to the gates'; returns parts of the bias', (2S, …, 4D)."""
@@ -89,7 +112,17 @@ class Pass:
             end = t == self.T - 1
             steps = (2 * side, self.D, 2 * self.D) if end else (2 * side, side, self.D)
             cell.cell_backward[n, 2 * self.S](
-                self.gates, self.c, dlast if end else dh, dc, part, t, self.T, self.B, *steps, **UNCELL, D=self.D
+                self.gates,
+                self.c,
+                dlast if end else dh,
+                dc,
+                part,
+                t,
+                self.T,
+                self.B,
+                *steps,
+                **UNCELL,
+                D=self.D,
             )
             if t > 0:
                 torch.bmm(self.gates[:, t], self.U.mT, out=dh)
@@ -107,10 +140,22 @@ class Pass:
         n = blocks(self.B * self.T, UNEMBED["ROWS"] * UNEMBED["LOOP"])
         part = torch.empty(self.S, n, self.V, self.E, device=dx.device)
         cell.embed_backward[n, self.E // columns, self.S](
-            dx, self.tokens, part, self.keys, self.T, self.B, self.V, *self.token_steps(), self.drop.drop,
-            self.drop.factor, **UNEMBED,
-            VP=max(16, triton.next_power_of_2(self.V)), E=self.E, BE=columns, DROP=self.drop.some,
-        )  # fmt: skip
+            dx,
+            self.tokens,
+            part,
+            self.keys,
+            self.T,
+            self.B,
+            self.V,
+            *self.token_steps(),
+            self.drop.drop,
+            self.drop.factor,
+            **UNEMBED,
+            VP=max(16, triton.next_power_of_2(self.V)),
+            E=self.E,
+            BE=columns,
+            DROP=self.drop.some,
+        )
         torch.sum(part, dim=1, out=g["embed.weight"])
 
     def token_steps(self) -> tuple[int, int, int]:
@@ -119,8 +164,9 @@ class Pass:
         return own, self.tokens.stride(-2), self.tokens.stride(-1)
 
 
-def gradient(model: BiLSTM, w: Views, g: Views, keys: Tensor, tokens: Tensor, targets: Tensor,
-             dtype: torch.dtype) -> Tensor:  # fmt: skip
+def gradient(
+    model: BiLSTM, w: Views, g: Views, keys: Tensor, tokens: Tensor, targets: Tensor, dtype: torch.dtype
+) -> Tensor:
     """Losses (S,) of a crowd of Bi-LSTMs on a batch; their gradients go to `g`. tokens: (B, T) or (S, B, T)."""
     run = Pass(model, w, keys, tokens, dtype)
     run.embed()

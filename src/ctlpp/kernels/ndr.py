@@ -32,7 +32,11 @@ MATRICES = ("attend.qkv", "attend.direction", "attend.out", *FFN)
 
 def supports(model: NDR) -> bool:
     """Whether the kernels fit the model's sizes: powers of two, and heads wide enough for the tensor cores."""
-    width, hidden, heads = model.classify.in_features, model.layer.ffn_data.up.out_features, model.layer.attend.heads
+    width, hidden, heads = (
+        model.classify.in_features,
+        model.layer.ffn_data.up.out_features,
+        model.layer.attend.heads,
+    )
     return all(size & (size - 1) == 0 for size in (width, hidden)) and width // heads >= 16
 
 
@@ -59,7 +63,9 @@ class Weights:
             **layer_weights.matrices([w[f"layer.{name}.weight"] for name in MATRICES], dtype)._asdict(),
             bx=joined("attend.qkv.bias", "attend.direction.bias"),
             b_up=joined("ffn_data.up.bias", "ffn_gate.up.bias"),
-            scalars=geometric.Scalars(*(w[f"layer.attend.{name}"] for name in ("scale", "direction_scale", "bias"))),
+            scalars=geometric.Scalars(
+                *(w[f"layer.attend.{name}"] for name in ("scale", "direction_scale", "bias"))
+            ),
             norm_a=(w["layer.norm_a.weight"], w["layer.norm_a.bias"]),
             vectors=gate.Vectors(
                 b=w["layer.ffn_data.down.bias"],
@@ -86,7 +92,10 @@ class Pass:
         self.S, (self.B, self.T), self.depth = len(keys), ids.shape[-2:], model.depth
         self.N, self.D = self.B * self.T, model.classify.in_features
         self.heads, self.hidden = attend.heads, layer.ffn_data.up.out_features
-        self.data, self.shut = slice(0, self.hidden), slice(self.hidden, self.hidden + self.D)  # of the hidden units
+        self.data, self.shut = (
+            slice(0, self.hidden),
+            slice(self.hidden, self.hidden + self.D),
+        )  # of the hidden units
         self.kv = slice(self.D, 3 * self.D)  # keys and values, of a row of x
         rates = {"key": attend.dropout.p, "out": layer.dropout.p, "gate": layer.gate_dropout}
         self.dropouts = Layout(rates, {"key": self.N * self.D, "out": self.N * self.D, "gate": self.N})
@@ -100,7 +109,9 @@ class Pass:
         self.scale = self.room(1, dtype=torch.float32)  # 1 / deviation, of norm_a
         self.h_first = self.h.new_empty(self.S, self.B, self.D)  # the state that the last layer updates
 
-    def room(self, width: int, *several: int, whole: bool = False, dtype: torch.dtype | None = None) -> Tensor:
+    def room(
+        self, width: int, *several: int, whole: bool = False, dtype: torch.dtype | None = None
+    ) -> Tensor:
         rows = (self.depth - 1) * self.N + (self.N + self.V if whole else self.B)
         return torch.empty(*several, self.S, rows, width, dtype=dtype or self.dtype, device=self.keys.device)
 
@@ -152,7 +163,8 @@ class Pass:
         self.begin(table)
         for n in range(self.depth):
             x, read, o, a, pre, act, d, e = (
-                self.of(rows, n) for rows in (self.x, self.read, self.o, self.a, self.pre, self.act, self.d, self.e)
+                self.of(rows, n)
+                for rows in (self.x, self.read, self.o, self.a, self.pre, self.act, self.d, self.e)
             )
             if self.last(n):
                 self.h_first.copy_(self.first(self.of(self.h, n)))

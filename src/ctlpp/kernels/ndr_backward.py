@@ -44,7 +44,9 @@ class Backward:
             gate.backward(dh, more, h, a, d, e, W.vectors, self.gate_parts[n], run.dropout("gate", n))
             ffn.backward(de, W.down, pre, W.b_up, self.up_parts[n])
             da, out_dropout = torch.bmm(pre, W.up), run.dropout("out", n)
-            norm.backward(d, da, o, run.of(run.scale, n), W.norm_a[0], dh, self.norm_parts[n], out_dropout, add=True)
+            norm.backward(
+                d, da, o, run.of(run.scale, n), W.norm_a[0], dh, self.norm_parts[n], out_dropout, add=True
+            )
             dread, key_dropout = torch.bmm(o, W.out), run.dropout("key", n)
             if run.last(n):
                 self.last = first_column.backward(dread, x, W.bx, W.scalars, key_dropout, heads=run.heads)

@@ -23,9 +23,31 @@ EPS = 1e-5
 
 
 @triton.jit
-def norm_forward(x_ptr, o_ptr, b_ptr, gamma_ptr, beta_ptr, y_ptr, scale_ptr, keys_ptr, position, every, N, x_step,
-                 o_step, y_step, scale_step, p_step, drop, factor, EPS: tl.constexpr, ROWS: tl.constexpr,
-                 W: tl.constexpr, BIAS: tl.constexpr, DROP: tl.constexpr):  # fmt: skip
+def norm_forward(
+    x_ptr,
+    o_ptr,
+    b_ptr,
+    gamma_ptr,
+    beta_ptr,
+    y_ptr,
+    scale_ptr,
+    keys_ptr,
+    position,
+    every,
+    N,
+    x_step,
+    o_step,
+    y_step,
+    scale_step,
+    p_step,
+    drop,
+    factor,
+    EPS: tl.constexpr,
+    ROWS: tl.constexpr,
+    W: tl.constexpr,
+    BIAS: tl.constexpr,
+    DROP: tl.constexpr,
+):
     """Grid (row blocks, seeds). `…_step`: elements from one seed to the next."""
     seed = from_last(1).to(tl.int64)
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
@@ -52,10 +74,36 @@ def norm_forward(x_ptr, o_ptr, b_ptr, gamma_ptr, beta_ptr, y_ptr, scale_ptr, key
 
 
 @triton.jit
-def norm_backward(dy_ptr, more_ptr, n_ptr, scale_ptr, gamma_ptr, dx_ptr, part_ptr, keys_ptr, position, every, N,
-                  dy_step, more_step, n_step, scale_step, dx_step, p_step, part_step, part_row, drop, factor,
-                  ROWS: tl.constexpr, LOOPS: tl.constexpr, W: tl.constexpr, BIAS: tl.constexpr, DROP: tl.constexpr,
-                  MORE: tl.constexpr, ADD: tl.constexpr):  # fmt: skip
+def norm_backward(
+    dy_ptr,
+    more_ptr,
+    n_ptr,
+    scale_ptr,
+    gamma_ptr,
+    dx_ptr,
+    part_ptr,
+    keys_ptr,
+    position,
+    every,
+    N,
+    dy_step,
+    more_step,
+    n_step,
+    scale_step,
+    dx_step,
+    p_step,
+    part_step,
+    part_row,
+    drop,
+    factor,
+    ROWS: tl.constexpr,
+    LOOPS: tl.constexpr,
+    W: tl.constexpr,
+    BIAS: tl.constexpr,
+    DROP: tl.constexpr,
+    MORE: tl.constexpr,
+    ADD: tl.constexpr,
+):
     """dy (+ more) -> dx (added to what is there if ADD) and, in n's place, do; sums for γ, β and b go to `part`."""
     seed = from_last(1).to(tl.int64)
     column = tl.arange(0, W)
@@ -93,18 +141,47 @@ def norm_backward(dy_ptr, more_ptr, n_ptr, scale_ptr, gamma_ptr, dx_ptr, part_pt
         tl.store(part + 2 * W, sum_b)
 
 
-def forward(x: Tensor, o: Tensor, bias: Tensor | None, gamma: Tensor, beta: Tensor, y: Tensor, scale: Tensor,
-            dropout: Dropout) -> None:  # fmt: skip
+def forward(
+    x: Tensor,
+    o: Tensor,
+    bias: Tensor | None,
+    gamma: Tensor,
+    beta: Tensor,
+    y: Tensor,
+    scale: Tensor,
+    dropout: Dropout,
+) -> None:
     """y = LN(x + dropout(o + bias)), n in o's place, 1 / deviation to scale.
 
     x, o, y: (S, N, W); bias, gamma, beta: (S, W); scale: (S, N, 1) in float32.
     """
     S, N, W = x.shape
     norm_forward[blocks(N, ROWS), S](
-        x, o, beta if bias is None else bias, gamma, beta, y, scale, dropout.keys, dropout.position, dropout.every, N,
-        x.stride(0), o.stride(0), y.stride(0), scale.stride(0), gamma.stride(0), dropout.drop, dropout.factor, EPS=EPS,
-        ROWS=ROWS, W=W, BIAS=bias is not None, DROP=dropout.some, num_warps=1,
-    )  # fmt: skip
+        x,
+        o,
+        beta if bias is None else bias,
+        gamma,
+        beta,
+        y,
+        scale,
+        dropout.keys,
+        dropout.position,
+        dropout.every,
+        N,
+        x.stride(0),
+        o.stride(0),
+        y.stride(0),
+        scale.stride(0),
+        gamma.stride(0),
+        dropout.drop,
+        dropout.factor,
+        EPS=EPS,
+        ROWS=ROWS,
+        W=W,
+        BIAS=bias is not None,
+        DROP=dropout.some,
+        num_warps=1,
+    )
 
 
 def parts(N: int) -> int:
@@ -112,8 +189,19 @@ def parts(N: int) -> int:
     return blocks(N, BACK * LOOPS)
 
 
-def backward(dy: Tensor, more: Tensor | None, n: Tensor, scale: Tensor, gamma: Tensor, dx: Tensor, part: Tensor,
-             dropout: Dropout, *, add: bool, bias: bool = False) -> None:  # fmt: skip
+def backward(
+    dy: Tensor,
+    more: Tensor | None,
+    n: Tensor,
+    scale: Tensor,
+    gamma: Tensor,
+    dx: Tensor,
+    part: Tensor,
+    dropout: Dropout,
+    *,
+    add: bool,
+    bias: bool = False,
+) -> None:
     """The gradients: of x to dx (or added to it), of o in the place of n; n and scale are what the forward left.
 
     part: (S, parts(N), 3W), sums for γ, β and the bias; without one 2W will do.
@@ -121,8 +209,32 @@ def backward(dy: Tensor, more: Tensor | None, n: Tensor, scale: Tensor, gamma: T
     S, N, W = n.shape
     also = dy if more is None else more
     norm_backward[parts(N), S](
-        dy, also, n, scale, gamma, dx, part, dropout.keys, dropout.position, dropout.every, N, dy.stride(0),
-        also.stride(0), n.stride(0), scale.stride(0), dx.stride(0), gamma.stride(0), *part.stride()[:2], dropout.drop,
-        dropout.factor, ROWS=BACK, LOOPS=LOOPS, W=W, BIAS=bias, DROP=dropout.some, MORE=more is not None, ADD=add,
+        dy,
+        also,
+        n,
+        scale,
+        gamma,
+        dx,
+        part,
+        dropout.keys,
+        dropout.position,
+        dropout.every,
+        N,
+        dy.stride(0),
+        also.stride(0),
+        n.stride(0),
+        scale.stride(0),
+        dx.stride(0),
+        gamma.stride(0),
+        *part.stride()[:2],
+        dropout.drop,
+        dropout.factor,
+        ROWS=BACK,
+        LOOPS=LOOPS,
+        W=W,
+        BIAS=bias,
+        DROP=dropout.some,
+        MORE=more is not None,
+        ADD=add,
         num_warps=1,
-    )  # fmt: skip
+    )

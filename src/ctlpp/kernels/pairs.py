@@ -50,9 +50,29 @@ def load_rows(ptr, r, rows, column, WIDTH: tl.constexpr):
 
 
 @triton.jit
-def pairs_score(x_ptr, b_ptr, score_ptr, bits_ptr, keys_ptr, position, N, x_step, b_step, score_step, bits_step, drop,
-                TILES: tl.constexpr, T: tl.constexpr, TP: tl.constexpr, P: tl.constexpr, TJ: tl.constexpr,
-                H: tl.constexpr, K: tl.constexpr, WIDTH: tl.constexpr, DROP: tl.constexpr):  # fmt: skip
+def pairs_score(
+    x_ptr,
+    b_ptr,
+    score_ptr,
+    bits_ptr,
+    keys_ptr,
+    position,
+    N,
+    x_step,
+    b_step,
+    score_step,
+    bits_step,
+    drop,
+    TILES: tl.constexpr,
+    T: tl.constexpr,
+    TP: tl.constexpr,
+    P: tl.constexpr,
+    TJ: tl.constexpr,
+    H: tl.constexpr,
+    K: tl.constexpr,
+    WIDTH: tl.constexpr,
+    DROP: tl.constexpr,
+):
     """q_i · k_j with dropped elements of k as 0. Grid (heads, blocks of TILES tiles, seeds)."""
     FULL: tl.constexpr = TP // P * T  # rows of a tile that are used
     BITS: tl.constexpr = K if K < 32 else 32  # of a word of the mask
@@ -83,9 +103,25 @@ def pairs_score(x_ptr, b_ptr, score_ptr, bits_ptr, keys_ptr, position, N, x_step
 
 
 @triton.jit
-def pairs_read(A_ptr, x_ptr, b_ptr, out_ptr, N, A_step, x_step, b_step, out_step, TILES: tl.constexpr,
-               T: tl.constexpr, TP: tl.constexpr, P: tl.constexpr, TJ: tl.constexpr, H: tl.constexpr,
-               K: tl.constexpr, WIDTH: tl.constexpr):  # fmt: skip
+def pairs_read(
+    A_ptr,
+    x_ptr,
+    b_ptr,
+    out_ptr,
+    N,
+    A_step,
+    x_step,
+    b_step,
+    out_step,
+    TILES: tl.constexpr,
+    T: tl.constexpr,
+    TP: tl.constexpr,
+    P: tl.constexpr,
+    TJ: tl.constexpr,
+    H: tl.constexpr,
+    K: tl.constexpr,
+    WIDTH: tl.constexpr,
+):
     """What column i reads, Σ_j A_ij v_j."""
     FULL: tl.constexpr = TP // P * T
     dtype = x_ptr.dtype.element_ty
@@ -115,19 +151,45 @@ def score(x: Tensor, b: Tensor, scores: Tensor, bits: Tensor, T: int, dropout: D
     """x: (S, N, 3D + 2H), b: (S, 3D + 2H) -> scores: (S, H, N, TJ), and which keys were kept: (S, N, words(H, K))."""
     shape = shape_of(x, scores.shape[1], T)
     pairs_score[grid(x, shape, TILES)](
-        x, b, scores, bits, dropout.keys, dropout.position, x.shape[1], x.stride(0), b.stride(0), scores.stride(0),
-        bits.stride(0), dropout.drop, TILES=TILES, **shape, DROP=dropout.some, num_warps=1, num_stages=1,
+        x,
+        b,
+        scores,
+        bits,
+        dropout.keys,
+        dropout.position,
+        x.shape[1],
+        x.stride(0),
+        b.stride(0),
+        scores.stride(0),
+        bits.stride(0),
+        dropout.drop,
+        TILES=TILES,
+        **shape,
+        DROP=dropout.some,
+        num_warps=1,
+        num_stages=1,
         maxnreg=SCORE_REGISTERS,
-    )  # fmt: skip
+    )
 
 
 def read(A: Tensor, x: Tensor, b: Tensor, out: Tensor) -> None:
     """A: (S, H, T, N) -> out: (S, N, D)."""
     shape = shape_of(x, *A.shape[1:3])
     pairs_read[grid(x, shape, TILES)](
-        A, x, b, out, x.shape[1], A.stride(0), x.stride(0), b.stride(0), out.stride(0), TILES=TILES, **shape,
-        num_warps=1, num_stages=1,
-    )  # fmt: skip
+        A,
+        x,
+        b,
+        out,
+        x.shape[1],
+        A.stride(0),
+        x.stride(0),
+        b.stride(0),
+        out.stride(0),
+        TILES=TILES,
+        **shape,
+        num_warps=1,
+        num_stages=1,
+    )
 
 
 def shape_of(x: Tensor, H: int, T: int) -> dict[str, int]:

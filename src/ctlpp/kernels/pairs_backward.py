@@ -17,9 +17,29 @@ SCORE_REGISTERS: int | None = None  # … of the backward of `score`
 
 
 @triton.jit
-def pairs_read_backward(dread_ptr, A_ptr, x_ptr, b_ptr, dA_ptr, part_ptr, N, dread_step, A_step, x_step, b_step,
-                        dA_step, part_step, TILES: tl.constexpr, T: tl.constexpr, TP: tl.constexpr, P: tl.constexpr,
-                        TJ: tl.constexpr, H: tl.constexpr, K: tl.constexpr, WIDTH: tl.constexpr):  # fmt: skip
+def pairs_read_backward(
+    dread_ptr,
+    A_ptr,
+    x_ptr,
+    b_ptr,
+    dA_ptr,
+    part_ptr,
+    N,
+    dread_step,
+    A_step,
+    x_step,
+    b_step,
+    dA_step,
+    part_step,
+    TILES: tl.constexpr,
+    T: tl.constexpr,
+    TP: tl.constexpr,
+    P: tl.constexpr,
+    TJ: tl.constexpr,
+    H: tl.constexpr,
+    K: tl.constexpr,
+    WIDTH: tl.constexpr,
+):
     """The gradients of A, and of v in v's place; its sums over rows go to `part`."""
     FULL: tl.constexpr = TP // P * T
     dtype = x_ptr.dtype.element_ty
@@ -50,8 +70,23 @@ def pairs_read_backward(dread_ptr, A_ptr, x_ptr, b_ptr, dA_ptr, part_ptr, N, dre
 
 
 @triton.jit
-def _of_tile(dscore_ptr, x_ptr, bits_ptr, first, place, pair, r, N, column, word_at, WIDTH: tl.constexpr,
-             D: tl.constexpr, BITS: tl.constexpr, FULL: tl.constexpr, DROP: tl.constexpr):  # fmt: skip
+def _of_tile(
+    dscore_ptr,
+    x_ptr,
+    bits_ptr,
+    first,
+    place,
+    pair,
+    r,
+    N,
+    column,
+    word_at,
+    WIDTH: tl.constexpr,
+    D: tl.constexpr,
+    BITS: tl.constexpr,
+    FULL: tl.constexpr,
+    DROP: tl.constexpr,
+):
     """What the backward of the scores needs of the tile from row `first` on: the gradient, q, k and the mask."""
     rows = tl.minimum(N - first, FULL)
     dscore = tl.load(dscore_ptr + first + place, mask=pair & (r < rows)[:, None], other=0.0)
@@ -65,10 +100,28 @@ def _of_tile(dscore_ptr, x_ptr, bits_ptr, first, place, pair, r, N, column, word
 
 
 @triton.jit
-def pairs_score_backward(dscore_ptr, x_ptr, b_ptr, part_ptr, bits_ptr, N, dscore_step, x_step, b_step, part_step,
-                         bits_step, TILES: tl.constexpr, T: tl.constexpr, TP: tl.constexpr, P: tl.constexpr,
-                         TJ: tl.constexpr, H: tl.constexpr, K: tl.constexpr, WIDTH: tl.constexpr,
-                         DROP: tl.constexpr):  # fmt: skip
+def pairs_score_backward(
+    dscore_ptr,
+    x_ptr,
+    b_ptr,
+    part_ptr,
+    bits_ptr,
+    N,
+    dscore_step,
+    x_step,
+    b_step,
+    part_step,
+    bits_step,
+    TILES: tl.constexpr,
+    T: tl.constexpr,
+    TP: tl.constexpr,
+    P: tl.constexpr,
+    TJ: tl.constexpr,
+    H: tl.constexpr,
+    K: tl.constexpr,
+    WIDTH: tl.constexpr,
+    DROP: tl.constexpr,
+):
     """The gradients of q and k in their places; their sums over rows go to `part`. Reads a tile ahead."""
     FULL: tl.constexpr = TP // P * T
     BITS: tl.constexpr = K if K < 32 else 32
@@ -86,11 +139,27 @@ def pairs_score_backward(dscore_ptr, x_ptr, b_ptr, part_ptr, bits_ptr, N, dscore
     bits_ptr += seed * bits_step
     total_q, total_k = tl.zeros((TP // 2, K), tl.float32), tl.zeros((TP // 2, K), tl.float32)
     first = tl.program_id(1) * TILES * FULL
-    dscore, q, k, bits = _of_tile(dscore_ptr, x_ptr, bits_ptr, first, place, pair, r, N, column, word_at, WIDTH, H * K,
-                                  BITS, FULL, DROP)  # fmt: skip
+    dscore, q, k, bits = _of_tile(
+        dscore_ptr, x_ptr, bits_ptr, first, place, pair, r, N, column, word_at, WIDTH, H * K, BITS, FULL, DROP
+    )
     for _ in range(tiles_left(N, FULL, TILES)):
-        next_dscore, next_q, next_k, next_bits = _of_tile(dscore_ptr, x_ptr, bits_ptr, first + FULL, place, pair, r, N,
-                                                          column, word_at, WIDTH, H * K, BITS, FULL, DROP)  # fmt: skip
+        next_dscore, next_q, next_k, next_bits = _of_tile(
+            dscore_ptr,
+            x_ptr,
+            bits_ptr,
+            first + FULL,
+            place,
+            pair,
+            r,
+            N,
+            column,
+            word_at,
+            WIDTH,
+            H * K,
+            BITS,
+            FULL,
+            DROP,
+        )
         inside = r[:, None] < tl.minimum(N - first, FULL)
         keep = by_bit(bits, K, BITS)
         k = tl.where(keep, k + b_k, 0.0) if DROP else k + b_k
@@ -113,15 +182,48 @@ def read_backward(dread: Tensor, A: Tensor, x: Tensor, b: Tensor, dA: Tensor, pa
     """dA: (S, H, N, TJ); the gradient of v, in its place; part: (S, parts(N, T, READ), D)."""
     shape = shape_of(x, *A.shape[1:3])
     pairs_read_backward[grid(x, shape, READ)](
-        dread, A, x, b, dA, part, x.shape[1], dread.stride(0), A.stride(0), x.stride(0), b.stride(0), dA.stride(0),
-        part.stride(0), TILES=READ, **shape, num_warps=1, num_stages=1, maxnreg=REGISTERS,
-    )  # fmt: skip
+        dread,
+        A,
+        x,
+        b,
+        dA,
+        part,
+        x.shape[1],
+        dread.stride(0),
+        A.stride(0),
+        x.stride(0),
+        b.stride(0),
+        dA.stride(0),
+        part.stride(0),
+        TILES=READ,
+        **shape,
+        num_warps=1,
+        num_stages=1,
+        maxnreg=REGISTERS,
+    )
 
 
-def score_backward(dscores: Tensor, x: Tensor, b: Tensor, part: Tensor, bits: Tensor, dropout: Dropout) -> None:
+def score_backward(
+    dscores: Tensor, x: Tensor, b: Tensor, part: Tensor, bits: Tensor, dropout: Dropout
+) -> None:
     """dscores: (S, H, T, N); the gradients of q and k, in their places; part: (S, parts(N, T, SCORE), 2D)."""
     shape = shape_of(x, *dscores.shape[1:3])
     pairs_score_backward[grid(x, shape, SCORE)](
-        dscores, x, b, part, bits, x.shape[1], dscores.stride(0), x.stride(0), b.stride(0), part.stride(0),
-        bits.stride(0), TILES=SCORE, **shape, DROP=dropout.some, num_warps=1, num_stages=1, maxnreg=SCORE_REGISTERS,
-    )  # fmt: skip
+        dscores,
+        x,
+        b,
+        part,
+        bits,
+        x.shape[1],
+        dscores.stride(0),
+        x.stride(0),
+        b.stride(0),
+        part.stride(0),
+        bits.stride(0),
+        TILES=SCORE,
+        **shape,
+        DROP=dropout.some,
+        num_warps=1,
+        num_stages=1,
+        maxnreg=SCORE_REGISTERS,
+    )

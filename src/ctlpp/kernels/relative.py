@@ -78,9 +78,32 @@ def _attention(q, qu, k, r, position, scale, factor, i, j, T: tl.constexpr, RP: 
 
 
 @triton.jit
-def relative_forward(x_ptr, r_ptr, u_ptr, v_ptr, scale_ptr, out_ptr, bits_ptr, keys_ptr, position, N, x_step, r_step,
-                     p_step, out_step, bits_step, drop, factor, TILES: tl.constexpr, T: tl.constexpr, TP: tl.constexpr,
-                     RP: tl.constexpr, H: tl.constexpr, K: tl.constexpr, DROP: tl.constexpr):  # fmt: skip
+def relative_forward(
+    x_ptr,
+    r_ptr,
+    u_ptr,
+    v_ptr,
+    scale_ptr,
+    out_ptr,
+    bits_ptr,
+    keys_ptr,
+    position,
+    N,
+    x_step,
+    r_step,
+    p_step,
+    out_step,
+    bits_step,
+    drop,
+    factor,
+    TILES: tl.constexpr,
+    T: tl.constexpr,
+    TP: tl.constexpr,
+    RP: tl.constexpr,
+    H: tl.constexpr,
+    K: tl.constexpr,
+    DROP: tl.constexpr,
+):
     """Grid (heads, blocks of TILES tiles, seeds). `…_step`: elements from one seed to the next."""
     FULL: tl.constexpr = TP // T * T  # rows of a tile that are used
     BITS: tl.constexpr = K if K < 32 else 32  # of a word of the mask
@@ -113,10 +136,33 @@ def relative_forward(x_ptr, r_ptr, u_ptr, v_ptr, scale_ptr, out_ptr, bits_ptr, k
 
 
 @triton.jit
-def relative_backward(dread_ptr, x_ptr, r_ptr, u_ptr, v_ptr, scale_ptr, part_ptr, scalar_ptr, bits_ptr, N, dread_step,
-                      x_step, r_step, p_step, part_step, scalar_step, bits_step, factor, TILES: tl.constexpr,
-                      T: tl.constexpr, TP: tl.constexpr, RP: tl.constexpr, H: tl.constexpr, K: tl.constexpr,
-                      DROP: tl.constexpr):  # fmt: skip
+def relative_backward(
+    dread_ptr,
+    x_ptr,
+    r_ptr,
+    u_ptr,
+    v_ptr,
+    scale_ptr,
+    part_ptr,
+    scalar_ptr,
+    bits_ptr,
+    N,
+    dread_step,
+    x_step,
+    r_step,
+    p_step,
+    part_step,
+    scalar_step,
+    bits_step,
+    factor,
+    TILES: tl.constexpr,
+    T: tl.constexpr,
+    TP: tl.constexpr,
+    RP: tl.constexpr,
+    H: tl.constexpr,
+    K: tl.constexpr,
+    DROP: tl.constexpr,
+):
     """In the place of x comes its gradient. Sums of a block go to `part` (2T − 1 rows for r, u, v) and `scalar`."""
     FULL: tl.constexpr = TP // T * T
     BITS: tl.constexpr = K if K < 32 else 32
@@ -189,10 +235,27 @@ def forward(x: Tensor, r: Tensor, vectors: Vectors, read: Tensor, bits: Tensor, 
     """x: (S, N, 3D), r: (S, 2T − 1, D) -> read: (S, N, D), and which keys were kept: (S, N, words(H, K))."""
     shape = _shape(r, vectors)
     relative_forward[_grid(x, shape, FORWARD)](
-        x, r, *vectors, read, bits, dropout.keys, dropout.position, x.shape[1], x.stride(0), r.stride(0),
-        vectors.u.stride(0), read.stride(0), bits.stride(0), dropout.drop, dropout.factor, TILES=FORWARD, **shape,
-        DROP=dropout.some, num_warps=WARPS, num_stages=STAGES,
-    )  # fmt: skip
+        x,
+        r,
+        *vectors,
+        read,
+        bits,
+        dropout.keys,
+        dropout.position,
+        x.shape[1],
+        x.stride(0),
+        r.stride(0),
+        vectors.u.stride(0),
+        read.stride(0),
+        bits.stride(0),
+        dropout.drop,
+        dropout.factor,
+        TILES=FORWARD,
+        **shape,
+        DROP=dropout.some,
+        num_warps=WARPS,
+        num_stages=STAGES,
+    )
 
 
 def parts(N: int, T: int) -> int:
@@ -200,15 +263,42 @@ def parts(N: int, T: int) -> int:
     return blocks(N, TILE // T * T * BACKWARD)
 
 
-def backward(dread: Tensor, x: Tensor, r: Tensor, vectors: Vectors, bits: Tensor, part: Tensor, scalar: Tensor,
-             dropout: Dropout) -> None:  # fmt: skip
+def backward(
+    dread: Tensor,
+    x: Tensor,
+    r: Tensor,
+    vectors: Vectors,
+    bits: Tensor,
+    part: Tensor,
+    scalar: Tensor,
+    dropout: Dropout,
+) -> None:
     """The gradient of x, in its place; sums for r, u and v: (S, parts, 2T + 1, D), and for scale: (S, parts, H)."""
     shape = _shape(r, vectors)
     relative_backward[_grid(x, shape, BACKWARD)](
-        dread, x, r, *vectors, part, scalar, bits, x.shape[1], dread.stride(0), x.stride(0), r.stride(0),
-        vectors.u.stride(0), part.stride(0), scalar.stride(0), bits.stride(0), dropout.factor, TILES=BACKWARD, **shape,
-        DROP=dropout.some, num_warps=WARPS, num_stages=STAGES, maxnreg=REGISTERS,
-    )  # fmt: skip
+        dread,
+        x,
+        r,
+        *vectors,
+        part,
+        scalar,
+        bits,
+        x.shape[1],
+        dread.stride(0),
+        x.stride(0),
+        r.stride(0),
+        vectors.u.stride(0),
+        part.stride(0),
+        scalar.stride(0),
+        bits.stride(0),
+        dropout.factor,
+        TILES=BACKWARD,
+        **shape,
+        DROP=dropout.some,
+        num_warps=WARPS,
+        num_stages=STAGES,
+        maxnreg=REGISTERS,
+    )
 
 
 def words(heads: int, head_width: int) -> int:

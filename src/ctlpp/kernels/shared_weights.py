@@ -55,10 +55,36 @@ class Rows(NamedTuple):
 
 
 @triton.jit
-def gradient_tiles(dx_ptr, h_ptr, do_ptr, read_ptr, dpre_ptr, a_ptr, dd_ptr, de_ptr, act_ptr, g_ptr, qkv, direction,
-                   out, up, up_gate, down, down_gate, g_step, long, apart, short, dx_row, D: tl.constexpr,
-                   HIDDEN: tl.constexpr, SIDES: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
-                   STEP: tl.constexpr):  # fmt: skip
+def gradient_tiles(
+    dx_ptr,
+    h_ptr,
+    do_ptr,
+    read_ptr,
+    dpre_ptr,
+    a_ptr,
+    dd_ptr,
+    de_ptr,
+    act_ptr,
+    g_ptr,
+    qkv,
+    direction,
+    out,
+    up,
+    up_gate,
+    down,
+    down_gate,
+    g_step,
+    long,
+    apart,
+    short,
+    dx_row,
+    D: tl.constexpr,
+    HIDDEN: tl.constexpr,
+    SIDES: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    STEP: tl.constexpr,
+):
     """Grid (tiles of a seed, seeds), tiles in the order of q, k, v | direction | out | up of both nets | down of both.
 
     `qkv` … `down_gate`: where in a seed's gradients the matrices begin. dx and h have `long` rows, and `apart` from one
@@ -87,7 +113,9 @@ def gradient_tiles(dx_ptr, h_ptr, do_ptr, read_ptr, dpre_ptr, a_ptr, dd_ptr, de_
         to = out + row * D
     elif row >= 3 * D:  # the direction preferences have a block of rows of their own
         to, left = direction, SIDES
-    dy = tl.make_tensor_descriptor(dy_ptr + seed * step * dy_row, [rows, dy_columns], [dy_row, 1], [STEP, ROWS])
+    dy = tl.make_tensor_descriptor(
+        dy_ptr + seed * step * dy_row, [rows, dy_columns], [dy_row, 1], [STEP, ROWS]
+    )
     x = tl.make_tensor_descriptor(x_ptr + seed * step * x_row, [rows, x_row], [x_row, 1], [STEP, COLUMNS])
     total = tl.zeros((ROWS, COLUMNS), tl.float32)
     for k in range(0, rows, STEP):
@@ -116,7 +144,9 @@ def fits(rows: Rows) -> bool:
 def tiles(D: int, hidden: int) -> int:
     """How many tiles the gradients of a seed have."""
     across = D // TILE.columns
-    return blocks(5 * D + hidden + TILE.rows, TILE.rows) * across + D // TILE.rows * ((hidden + D) // TILE.columns)
+    return blocks(5 * D + hidden + TILE.rows, TILE.rows) * across + D // TILE.rows * (
+        (hidden + D) // TILE.columns
+    )
 
 
 def gradients(rows: Rows, places: Sequence[Tensor]) -> None:
@@ -142,10 +172,31 @@ def _at_once(rows: Rows, places: Sequence[Tensor]) -> None:
     at = [place.storage_offset() - first.storage_offset() for place in places]
     triton.set_allocator(_scratch)
     gradient_tiles[tiles(D, hidden), S](
-        x, h, o, read, pre, a, d, e, act, first, *at, first.stride(0), R, h.stride(0) // D, a.shape[1], x.stride(1),
-        D=D, HIDDEN=hidden, SIDES=places[1].shape[1], ROWS=t.rows, COLUMNS=t.columns, STEP=t.step, num_warps=t.warps,
+        x,
+        h,
+        o,
+        read,
+        pre,
+        a,
+        d,
+        e,
+        act,
+        first,
+        *at,
+        first.stride(0),
+        R,
+        h.stride(0) // D,
+        a.shape[1],
+        x.stride(1),
+        D=D,
+        HIDDEN=hidden,
+        SIDES=places[1].shape[1],
+        ROWS=t.rows,
+        COLUMNS=t.columns,
+        STEP=t.step,
+        num_warps=t.warps,
         num_stages=t.stages,
-    )  # fmt: skip
+    )
 
 
 def _scratch(size: int, alignment: int, stream: int | None) -> Tensor:

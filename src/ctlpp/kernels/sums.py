@@ -17,8 +17,23 @@ NUMBERS, WARPS = 2048, 4  # that a program reads at a time
 
 
 @triton.jit
-def add_up_parts(part_ptr, out_ptr, R, W, end_1, end_2, end_3, shift_1, shift_2, shift_3, part_step, out_step,
-                 ROWS: tl.constexpr, COLUMNS: tl.constexpr, ADD: tl.constexpr):  # fmt: skip
+def add_up_parts(
+    part_ptr,
+    out_ptr,
+    R,
+    W,
+    end_1,
+    end_2,
+    end_3,
+    shift_1,
+    shift_2,
+    shift_3,
+    part_step,
+    out_step,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    ADD: tl.constexpr,
+):
     """Grid (column blocks, seeds). Columns from end_n on go `shift_n` elements farther than their number says."""
     seed = tl.program_id(1).to(tl.int64)
     column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
@@ -52,6 +67,18 @@ def add_up(part: Tensor, places: Sequence[Tensor], *, add: bool = False) -> None
     none = [0] * (4 - len(flat))
     rows = min(triton.next_power_of_2(max(R, 1)), 64)
     add_up_parts[blocks(W, NUMBERS // rows), S](
-        part, flat[0], R, W, *ends, *(W + n for n in none), *shifts, *none, part.stride(0), flat[0].stride(0),
-        ROWS=rows, COLUMNS=NUMBERS // rows, ADD=add, num_warps=WARPS,
-    )  # fmt: skip
+        part,
+        flat[0],
+        R,
+        W,
+        *ends,
+        *(W + n for n in none),
+        *shifts,
+        *none,
+        part.stride(0),
+        flat[0].stride(0),
+        ROWS=rows,
+        COLUMNS=NUMBERS // rows,
+        ADD=add,
+        num_warps=WARPS,
+    )

@@ -100,10 +100,14 @@ class Pass:
         words = relative.words(*self.weights.vectors.u.shape[1:])
         self.bits = self.room(words, torch.int32, whole=True)  # which keys are kept
         self.read, self.o, self.a, self.d = (self.room(self.D) for _ in range(4))
-        self.a_scale, self.h_scale = (self.room(1, torch.float32) for _ in range(2))  # 1 / deviation, of the norms
+        self.a_scale, self.h_scale = (
+            self.room(1, torch.float32) for _ in range(2)
+        )  # 1 / deviation, of the norms
         self.pre, self.act = self.room(self.F), self.room(self.F)
         self.h_first = self.h.new_empty(self.S, self.B, self.D)  # the state that the last layer adds to
-        self.waves = sinusoids(torch.arange(1 - self.T, self.T, device=keys.device, dtype=torch.float32), self.D)
+        self.waves = sinusoids(
+            torch.arange(1 - self.T, self.T, device=keys.device, dtype=torch.float32), self.D
+        )
         self.mask = self.position_mask()
         positions = torch.matmul(self.waves, self.weights.position.mT)  # (S, 2T − 1, D)
         self.r = (positions[:, None] * self.mask).to(dtype)  # (S, depth, 2T − 1, D)

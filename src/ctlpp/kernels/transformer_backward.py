@@ -43,7 +43,9 @@ class Backward:
         for n in reversed(range(run.depth)):
             x, bits, o, pre, d = (run.of(rows, n) for rows in (run.x, run.bits, run.o, run.pre, run.d))
             scale, dropout = run.of(run.h_scale, n), run.dropout("ffn", n)
-            norm.backward(dh, more, d, scale, W.norm_h[0], dh, self.h_part[:, n], dropout, add=False, bias=True)
+            norm.backward(
+                dh, more, d, scale, W.norm_h[0], dh, self.h_part[:, n], dropout, add=False, bias=True
+            )
             dact, dropout = torch.bmm(d, W.down), run.dropout("hidden", n)
             activation.backward(dact, pre, W.b_up, self.up_part[:, n], dropout, gelu=False)
             more, scale, dropout = torch.bmm(pre, W.up), run.of(run.a_scale, n), run.dropout("out", n)
@@ -83,7 +85,9 @@ class Backward:
         """The gradients that the kernels left as partial sums."""
         run, offsets = self.run, 2 * self.run.T - 1
         self.put("up.bias", self.up_part.sum((1, 2)))
-        for name, values in zip(("norm_a.weight", "norm_a.bias"), self.a_part.sum((1, 2)).chunk(2, 1), strict=True):
+        for name, values in zip(
+            ("norm_a.weight", "norm_a.bias"), self.a_part.sum((1, 2)).chunk(2, 1), strict=True
+        ):
             self.put(name, values)
         names = ("norm_h.weight", "norm_h.bias", "down.bias")
         for name, values in zip(names, self.h_part.sum((1, 2)).chunk(3, 1), strict=True):
@@ -91,7 +95,9 @@ class Backward:
         by_layer = self.r_part.sum(2)  # (S, depth, 2T + 1, D)
         dpositions = (by_layer[:, :, :offsets] * run.mask).sum(1)  # (S, 2T − 1, D)
         self.put("attend.position.weight", torch.matmul(dpositions.mT, run.waves))
-        for name, values in zip(("attend.u", "attend.v"), by_layer[:, :, offsets:].sum(1).unbind(1), strict=True):
+        for name, values in zip(
+            ("attend.u", "attend.v"), by_layer[:, :, offsets:].sum(1).unbind(1), strict=True
+        ):
             self.put(name, values)
         self.put("attend.scale", self.scale_part.sum((1, 2, 3)))
         self.g["layers.0.attend.bias"].zero_()  # softmax does not feel it
@@ -101,8 +107,9 @@ class Backward:
         to.copy_(values.view_as(to))
 
 
-def gradient(model: nn.Module, w: Views, g: Views, keys: Tensor, tokens: Tensor, targets: Tensor,
-             dtype: torch.dtype) -> Tensor:  # fmt: skip
+def gradient(
+    model: nn.Module, w: Views, g: Views, keys: Tensor, tokens: Tensor, targets: Tensor, dtype: torch.dtype
+) -> Tensor:
     """Losses (S,) of a crowd of Transformers on a batch; gradients go to `g`. tokens: (B, T − 1) or (S, B, T − 1)."""
     assert isinstance(model, Transformer)
     ids = F.pad(tokens, (1, 0), value=model.start)

@@ -71,7 +71,9 @@ class GeometricAttention(nn.Module):
     def forward(self, h: Tensor, view: View) -> Tensor:  # (B, T, D) -> (B, T, D)
         q, k, v = self.qkv(h).unflatten(-1, (3, self.heads, -1)).unbind(-3)  # (B, T, H, K) each
         prefer = torch.addcmul(self.bias, self.direction(h), self.direction_scale)  # (B, T, 2H)
-        right, left = torch.unflatten(prefer, -1, (2, self.heads, 1)).transpose(1, 3).unbind(2)  # (B, H, T, 1) each
+        right, left = (
+            torch.unflatten(prefer, -1, (2, self.heads, 1)).transpose(1, 3).unbind(2)
+        )  # (B, H, T, 1) each
         content = einsum("bihk,bjhk->bhij", q, self.dropout(k))
         match = torch.addcmul(torch.where(view.right, right, left), content, self.scale)
         A = geometric_attention(match.masked_fill(view.itself, -torch.inf), view.near)  # (B, H, T, T)

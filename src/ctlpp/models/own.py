@@ -14,7 +14,7 @@ Example:
     'Bag'
     >>> make(lambda vocab_size, n_classes: nn.Embedding(vocab_size, n_classes), vocab_size=41, n_classes=8)
     Traceback (most recent call last):
-    ValueError: model <lambda>: forward returns (2, 4, 8) for tokens of shape (2, 4); it should return (2, 8)
+    ctlpp.files.UserError: model <lambda>: forward returns (2, 4, 8) for tokens of shape (2, 4); it should return (2, 8)
 """
 
 import importlib
@@ -27,6 +27,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ctlpp.files import UserError
+
 Factory = Callable[[int, int], nn.Module]  # (vocab_size, n_classes) -> a model of one seed
 
 
@@ -37,30 +39,34 @@ def load(name: str, kind: str = "model", what: str = "factory") -> Any:
     """
     module_name, _, attribute = name.partition(":")
     if not module_name or not attribute.isidentifier():
-        raise ValueError(f"{kind} {name!r}: write it as package.module:{what}")
+        raise UserError(f"{kind} {name!r}: write it as package.module:{what}")
     _refuse_python(module_name, f"{kind} {name!r} is no {kind}")
     if str(Path.cwd()) not in sys.path:
         sys.path.append(str(Path.cwd()))
     try:
         module = importlib.import_module(module_name)
     except Exception as error:
-        remedy = "; start where it lies, or name its folder in PYTHONPATH" * isinstance(error, ModuleNotFoundError)
-        raise ValueError(f"{kind} {name!r}: cannot import {module_name}: {_one_line(error)}{remedy}") from error
+        remedy = "; start where it lies, or name its folder in PYTHONPATH" * isinstance(
+            error, ModuleNotFoundError
+        )
+        raise UserError(
+            f"{kind} {name!r}: cannot import {module_name}: {_one_line(error)}{remedy}"
+        ) from error
     if not hasattr(module, attribute):
-        raise ValueError(f"{kind} {name!r}: {module_name} has no {attribute!r}")
+        raise UserError(f"{kind} {name!r}: {module_name} has no {attribute!r}")
     found = getattr(module, attribute)
     if not callable(found):
-        raise ValueError(f"{kind} {name!r}: {attribute} is of type {type(found).__name__}, not a callable")
+        raise UserError(f"{kind} {name!r}: {attribute} is of type {type(found).__name__}, not a callable")
     if isroutine(found) or isclass(found):  # also by another module's name for it
         _refuse_python(getattr(found, "__module__", None) or "", f"{kind} {name!r} is no {kind}")
     return found
 
 
 def _refuse_python(module_name: str, who: str) -> None:
-    """Raise ValueError if a module is Python's own: names come from files, and those of strangers must do no harm."""
+    """Raise UserError if a module is Python's own: names come from files, and those of strangers must do no harm."""
     top = module_name.partition(".")[0]
     if top in sys.stdlib_module_names:
-        raise ValueError(f"{who}: {top} is part of Python")
+        raise UserError(f"{who}: {top} is part of Python")
 
 
 def make(
@@ -71,9 +77,9 @@ def make(
     try:
         model = factory(vocab_size, n_classes)
     except Exception as error:
-        raise ValueError(f"{who}: the factory raised {_one_line(error)}") from error
+        raise UserError(f"{who}: the factory raised {_one_line(error)}") from error
     if not isinstance(model, nn.Module):
-        raise ValueError(f"{who}: the factory returned {type(model).__name__}; it should return an nn.Module")
+        raise UserError(f"{who}: the factory returned {type(model).__name__}; it should return an nn.Module")
     if trial:
         _try(model, vocab_size, n_classes, who)
     return model
@@ -87,16 +93,16 @@ def _try(model: nn.Module, vocab_size: int, n_classes: int, who: str) -> None:
         with torch.no_grad():
             out = model.eval()(tokens)
     except Exception as error:
-        raise ValueError(f"{who}: forward raised {_one_line(error)}") from error
+        raise UserError(f"{who}: forward raised {_one_line(error)}") from error
     finally:
         model.train(training)
     if not isinstance(out, Tensor):
-        raise ValueError(f"{who}: forward returns {type(out).__name__}; it should return a Tensor")
+        raise UserError(f"{who}: forward returns {type(out).__name__}; it should return a Tensor")
     if out.shape != (2, n_classes):
         shapes = f"{tuple(out.shape)} for tokens of shape (2, 4); it should return (2, {n_classes})"
-        raise ValueError(f"{who}: forward returns {shapes}")
+        raise UserError(f"{who}: forward returns {shapes}")
     if not out.is_floating_point():
-        raise ValueError(f"{who}: forward returns {out.dtype}; it should return floating-point logits")
+        raise UserError(f"{who}: forward returns {out.dtype}; it should return floating-point logits")
 
 
 def _one_line(error: Exception) -> str:

@@ -4,7 +4,7 @@ Example:
     >>> from ctlpp.models.ndr import NDR
     >>> check_sizes("ndr", NDR, {"width": -3}, {"width": -3, "heads": 4})
     Traceback (most recent call last):
-    ValueError: size width=-3: use a whole number from 1 to 65536
+    ctlpp.files.UserError: size width=-3: use a whole number from 1 to 65536
 """
 
 import inspect
@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from torch import nn
+
+from ctlpp.files import UserError
 
 LARGEST = 65_536  # beyond it no machine has the memory
 
@@ -27,10 +29,10 @@ def check_sizes(
     }
     for name, value in chosen.items():
         if name not in known:
-            raise ValueError(f"size {name}={value}: {model} has no {name}; choose from {', '.join(known)}")
+            raise UserError(f"size {name}={value}: {model} has no {name}; choose from {', '.join(known)}")
         right, rule = _RULES[known[name]]
         if not right(value):
-            raise ValueError(f"size {name}={value}: use {rule}")
+            raise UserError(f"size {name}={value}: use {rule}")
     _check_heads(chosen, sizes)
 
 
@@ -41,9 +43,9 @@ def _check_heads(chosen: Mapping[str, Any], sizes: Mapping[str, Any]) -> None:
         return
     if "heads" in chosen:
         near = _around(heads, [part for part in range(1, width + 1) if width % part == 0])
-        raise ValueError(f"size heads={heads}: must divide the width, {width}; use {near}")
+        raise UserError(f"size heads={heads}: must divide the width, {width}; use {near}")
     near = _around(width, [width // heads * heads, width // heads * heads + heads])
-    raise ValueError(f"size width={width}: must be a multiple of the heads, {heads}; use {near}")
+    raise UserError(f"size width={width}: must be a multiple of the heads, {heads}; use {near}")
 
 
 def _around(value: int, right: list[int]) -> str:

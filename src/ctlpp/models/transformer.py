@@ -94,7 +94,10 @@ class Transformer(nn.Module):
         super().__init__()
         self.start, self.depth, self.width = vocab_size, depth, width
         self.embed = nn.Embedding(vocab_size + 1, width)  # the last row: start of sequence
-        layers = (TransformerLayer(width, heads, hidden, dropout, key_dropout) for _ in range(1 if shared else depth))
+        layers = (
+            TransformerLayer(width, heads, hidden, dropout, key_dropout)
+            for _ in range(1 if shared else depth)
+        )
         self.layers = nn.ModuleList(layers)
         self.classify = nn.Linear(width, n_classes)
         nn.init.kaiming_normal_(self.embed.weight)

@@ -17,6 +17,7 @@ from typing import Any
 
 from torch import nn
 
+from ctlpp.files import UserError
 from ctlpp.models import own
 from ctlpp.models.gru import GRU
 from ctlpp.models.lstm import BiLSTM
@@ -46,7 +47,14 @@ _recurrent_sizes = {
     "quick": {"embedding": 32, "width": 32, "dropout": 0.0},
 }
 
-_transformer: Sizes = {"width": 128, "heads": 4, "hidden": 256, "depth": 8, "dropout": 0.1, "key_dropout": 0.1}
+_transformer: Sizes = {
+    "width": 128,
+    "heads": 4,
+    "hidden": 256,
+    "depth": 8,
+    "dropout": 0.1,
+    "key_dropout": 0.1,
+}
 _transformer_sizes = {
     "released": _transformer,
     "paper": _transformer | {"hidden": 512, "dropout": 0.5, "key_dropout": 0.0},
@@ -58,7 +66,14 @@ _ndr: Sizes = {"width": 256, "heads": 4, "hidden": 512, "depth": 8, "test_depth"
 _ndr_sizes = {
     "released": _ndr,
     "paper": _ndr | {"hidden": 1024, "test_depth": 8, "key_dropout": 0.0},
-    "quick": {"width": 64, "heads": 4, "hidden": 64, "depth": 5, "test_depth": 5, **dict.fromkeys(_ndr_dropout, 0.0)},
+    "quick": {
+        "width": 64,
+        "heads": 4,
+        "hidden": 64,
+        "depth": 5,
+        "test_depth": 5,
+        **dict.fromkeys(_ndr_dropout, 0.0),
+    },
 }
 
 _specs = [
@@ -111,11 +126,11 @@ MODELS = {spec.name: spec for spec in _specs}
 def build(name: str, vocab_size: int, n_classes: int, preset: str = "released") -> nn.Module:
     """A model of the zoo, or, for `package.module:factory`, one of your own (which has no presets)."""
     if preset not in PRESETS:
-        raise ValueError(f"unknown preset {preset!r}: choose from {', '.join(PRESETS)}")
+        raise UserError(f"unknown preset {preset!r}: choose from {', '.join(PRESETS)}")
     if ":" in name:
         return own.make(own.load(name), vocab_size, n_classes, name)
     if name not in MODELS:
-        raise ValueError(f"unknown model {name!r}: choose from {', '.join(MODELS)}")
+        raise UserError(f"unknown model {name!r}: choose from {', '.join(MODELS)}")
     spec = MODELS[name]
     return spec.factory(vocab_size, n_classes, **spec.sizes[preset])
 

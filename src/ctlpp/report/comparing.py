@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ctlpp.report.collecting import Record, Seed
-from ctlpp.report.strangers import items, part, text, whole
+from ctlpp.runs.folder import RunRecord, SeedResult
+from ctlpp.runs.untrusted import as_dict, as_int, as_list, as_str
 from ctlpp.statistics import published as paper
 from ctlpp.statistics.summary import (
     Interval,
@@ -23,15 +23,17 @@ from ctlpp.statistics.summary import (
 from ctlpp.training.recipe import watching
 
 SPLITS = ("iid", "ood")
-KEPT = f"the first {paper.SEEDS} seeds with a final IID accuracy above {paper.CONVERGED}"  # by the paper's rule
+KEPT = (
+    f"the first {paper.SEEDS} seeds with a final IID accuracy above {paper.CONVERGED}"  # by the paper's rule
+)
 
 
 @dataclass(frozen=True)
 class Setting:
     """Runs that differ in their seeds only, and those seeds."""
 
-    records: tuple[Record, ...]
-    seeds: tuple[Seed, ...]
+    records: tuple[RunRecord, ...]
+    seeds: tuple[SeedResult, ...]
 
     @property
     def config(self) -> dict[str, Any]:
@@ -39,32 +41,32 @@ class Setting:
         return self.records[0].config
 
 
-def settings(records: Sequence[Record]) -> list[Setting]:
+def settings(records: Sequence[RunRecord]) -> list[Setting]:
     """Finished runs by setting. A seed that two runs of one setting both have is counted once."""
-    by_key: dict[str, list[Record]] = {}
+    by_key: dict[str, list[RunRecord]] = {}
     for record in records:
         if record.state == "finished":
             by_key.setdefault(key_of(record), []).append(record)
     return sorted((Setting(tuple(same), merge(same)) for same in by_key.values()), key=_order)
 
 
-def merge(records: Sequence[Record]) -> tuple[Seed, ...]:
+def merge(records: Sequence[RunRecord]) -> tuple[SeedResult, ...]:
     """The seeds of runs of one setting, in order; one that several runs have is that of the first."""
     seeds = {seed.number: seed for record in reversed(records) for seed in record.seeds}
     return tuple(seeds[number] for number in sorted(seeds))
 
 
-def converged(seed: Seed) -> bool:
+def converged(seed: SeedResult) -> bool:
     """Whether the paper's rule keeps a seed."""
     return not seed.diverged and seed.accuracy.get("iid", 0) > paper.CONVERGED
 
 
-def by_rule(seeds: Sequence[Seed]) -> tuple[Seed, ...]:
+def by_rule(seeds: Sequence[SeedResult]) -> tuple[SeedResult, ...]:
     """The seeds that the paper's rule keeps."""
     return tuple(filter(converged, seeds))[: paper.SEEDS]
 
 
-def key_of(record: Record) -> str:
+def key_of(record: RunRecord) -> str:
     """Everything that decides a result, except the seeds."""
     names = ("model", "preset", "options", "variant", "protocol", "vocab_size", "n_classes", "data", "task")
     return json.dumps(
@@ -74,43 +76,45 @@ def key_of(record: Record) -> str:
 
 def recipe_of(config: dict[str, Any]) -> dict[str, Any]:
     """The settings of training that decide a result."""
-    recipe = part(config.get("recipe"))
+    recipe = as_dict(config.get("recipe"))
     free = watching(recipe)
     return {name: value for name, value in recipe.items() if name not in free}
 
 
 def _order(setting: Setting) -> tuple[Any, ...]:
     """The paper's models and variants first, as in its table."""
-    model, variant = text(setting.config.get("model")), text(setting.config.get("variant"))
+    model, variant = as_str(setting.config.get("model")), as_str(setting.config.get("variant"))
     models, variants = list(paper.TITLES), ["A", "R", "S", "CTL"]
-    grid = [whole(setting.records[0].task.get(name)) or 0 for name in ("shared_functions", "shared_symbols")]
+    grid = [as_int(setting.records[0].task.get(name)) or 0 for name in ("shared_functions", "shared_symbols")]
     return (
         bool(mismatches(setting.config)),
         variants.index(variant) if variant in variants else len(variants),
         models.index(model) if model in models else len(models),
         (model, variant),
         grid,
-        text(setting.config.get("protocol")),
-        text(setting.config.get("preset")),
+        as_str(setting.config.get("protocol")),
+        as_str(setting.config.get("preset")),
         setting.records[0].name,
     )
 
 
 def mismatches(config: dict[str, Any]) -> list[str]:
     """Why a run cannot be set against a published number; empty if it can."""
-    model, variant = text(config.get("model")), text(config.get("variant"))
+    model, variant = as_str(config.get("model")), as_str(config.get("variant"))
     if (model, variant) not in paper.PUBLISHED:
         return ["no numbers are published for this model and variant"]
-    task = part(config.get("task"))
+    task = as_dict(config.get("task"))
     if not task:
         return ["the run does not say which task it was trained on"]
-    recipe = part(task.get("recipe"))
-    lengths = [n for n in map(whole, items(part(task.get("train_graph")).get("lengths"))) if n is not None]
+    recipe = as_dict(task.get("recipe"))
+    lengths = [
+        n for n in map(as_int, as_list(as_dict(task.get("train_graph")).get("lengths"))) if n is not None
+    ]
     sizes = (
-        (len(part(task.get("functions"))), paper.FUNCTIONS, "functions"),
-        (len(items(task.get("symbols"))), paper.SYMBOLS, "symbols"),
+        (len(as_dict(task.get("functions"))), paper.FUNCTIONS, "functions"),
+        (len(as_list(task.get("symbols"))), paper.SYMBOLS, "symbols"),
         (max(lengths, default=0), paper.MAX_LENGTH, "functions an example at most"),
-        (whole(recipe.get("train")), paper.TRAIN, "training examples"),
+        (as_int(recipe.get("train")), paper.TRAIN, "training examples"),
     )
     found = [f"{own:,} {what}" for own, theirs, what in sizes if own is not None and own != theirs]
     return found + _other_settings(config, model, variant)
@@ -121,15 +125,19 @@ def _other_settings(config: dict[str, Any], model: str, variant: str) -> list[st
     from ctlpp.models.zoo import MODELS
     from ctlpp.training.recipe import recipe_for
 
-    preset = text(config.get("preset"))
+    preset = as_str(config.get("preset"))
     if preset not in ("released", "paper"):
         return [f"preset {preset or 'unknown'}"]
     theirs = asdict(recipe_for(model, preset, variant))
-    own = part(config.get("recipe"))
+    own = as_dict(config.get("recipe"))
     free = (*watching(own), "precision", "batch_seed")
-    changed = [name for name, value in theirs.items() if name not in free and _plain(own.get(name)) != _plain(value)]
+    changed = [
+        name for name, value in theirs.items() if name not in free and _plain(own.get(name)) != _plain(value)
+    ]
     changed += [
-        name for name, value in MODELS[model].sizes[preset].items() if part(config.get("options")).get(name) != value
+        name
+        for name, value in MODELS[model].sizes[preset].items()
+        if as_dict(config.get("options")).get(name) != value
     ]
     return [f"changed: {', '.join(changed)}"] if changed else []
 
@@ -138,13 +146,13 @@ def _plain(value: object) -> object:
     return list(value) if isinstance(value, tuple) else value
 
 
-def results(records: Sequence[Record]) -> list[dict[str, Any]]:
+def results(records: Sequence[RunRecord]) -> list[dict[str, Any]]:
     """One entry a setting: statistics of both splits and of every length, and the published numbers if they apply."""
     found = []
     number = {id(record): at for at, record in enumerate(records)}
     for setting in settings(records):
         reasons = mismatches(setting.config)
-        model, variant = text(setting.config.get("model")), text(setting.config.get("variant"))
+        model, variant = as_str(setting.config.get("model")), as_str(setting.config.get("variant"))
         selections = [("", setting.seeds)]
         if not reasons and model == "transformer":
             selections.append((f"as published: {KEPT}", by_rule(setting.seeds)))
@@ -162,7 +170,7 @@ def results(records: Sequence[Record]) -> list[dict[str, Any]]:
     return found
 
 
-def _statistics(seeds: Sequence[Seed]) -> dict[str, Any]:
+def _statistics(seeds: Sequence[SeedResult]) -> dict[str, Any]:
     """Of each split: values, summary, and mean, spread and interval for every length; seeds that diverged left out."""
     trained = [seed for seed in seeds if not seed.diverged]
     rows: dict[tuple[str, int], list[float]] = {}

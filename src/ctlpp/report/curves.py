@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ctlpp.report.packing import Package, quantise
-from ctlpp.report.strangers import DamagedError, read_columns
+from ctlpp.runs.untrusted import DamagedError, read_columns
 
 MOST_POINTS = 100  # of a curve
 MOST_SEEDS = 1000
@@ -62,7 +62,9 @@ def _numbers(table: Any, name: str) -> NDArray[np.float64]:
         raise DamagedError(f"metrics.parquet: the column {name} holds no numbers") from error
 
 
-def _table(axes: tuple[NDArray[Any], ...], values: NDArray[np.float64], rows: NDArray[np.bool_]) -> NDArray[np.float64]:
+def _table(
+    axes: tuple[NDArray[Any], ...], values: NDArray[np.float64], rows: NDArray[np.bool_]
+) -> NDArray[np.float64]:
     """Long form to (points, seeds), nan where there is nothing."""
     step, seed, kept, seeds = axes
     rows = rows & np.isin(step, kept)

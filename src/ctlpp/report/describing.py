@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from ctlpp.report.collecting import Record
-from ctlpp.report.strangers import items, part, text, whole
+from ctlpp.runs.folder import RunRecord
+from ctlpp.runs.untrusted import as_dict, as_int, as_list, as_str
 from ctlpp.statistics.summary import summarise
-from ctlpp.wording import count
+from ctlpp.words import plural
 
 SECTIONS = {
     "options": "model",
@@ -23,23 +23,23 @@ SECTIONS = {
 MOST_GROUPS, MOST_EDGES = 40, 400  # that are drawn
 
 
-def describe(record: Record, graphs: dict[str, str]) -> dict[str, Any]:
+def describe(record: RunRecord, graphs: dict[str, str]) -> dict[str, Any]:
     """The entry of one run; a sampling graph that no run before had is added to `graphs`."""
     config = record.config
     diverged = sum(seed.diverged for seed in record.seeds)
-    planned = whole(part(config.get("recipe")).get("steps"))
+    planned = as_int(as_dict(config.get("recipe")).get("steps"))
     return {
         "name": record.name,
         "state": record.state,
         "reason": record.reason,
-        "model": text(config.get("model")),
-        "own": bool(config) and text(config.get("model")) not in _zoo(),
-        "variant": text(config.get("variant")),
-        "protocol": text(config.get("protocol")),
-        "preset": text(config.get("preset")),
+        "model": as_str(config.get("model")),
+        "own": bool(config) and as_str(config.get("model")) not in _zoo(),
+        "variant": as_str(config.get("variant")),
+        "protocol": as_str(config.get("protocol")),
+        "preset": as_str(config.get("preset")),
         "size": _size(record.task),
         "draw": _draw(record.task),
-        "parameters": whole(config.get("parameters")),
+        "parameters": as_int(config.get("parameters")),
         "step": record.step,
         "planned": planned,
         "diverged": diverged,
@@ -70,24 +70,28 @@ def _short(summary: dict[str, Any]) -> dict[str, Any]:
 
 
 def _size(task: dict[str, Any]) -> str:
-    functions, symbols = len(part(task.get("functions"))), len(items(task.get("symbols")))
+    functions, symbols = len(as_dict(task.get("functions"))), len(as_list(task.get("symbols")))
     if not functions:
         return ""
-    shared = [whole(task.get(name)) for name in ("shared_functions", "shared_symbols")]
+    shared = [as_int(task.get(name)) for name in ("shared_functions", "shared_symbols")]
     staged = f", shares {shared[0]} and {shared[1]}" if None not in shared else ""
     return f"{functions} functions, {symbols} symbols{staged}"
 
 
 def _draw(task: dict[str, Any]) -> list[str]:
     """What tells data of one variant and size apart: what S shares, a limit on distinct sequences, another table."""
-    shared = [(whole(task.get(f"shared_{noun}s")), noun) for noun in ("function", "symbol")]
-    limit, table = part(task.get("recipe")).get("distinct_sequences"), whole(task.get("seed"))
-    sequences = text(limit) or str(whole(limit) or "")
-    found = [count(many, f"shared {noun}") for many, noun in shared if many is not None]
-    return found + [f"repeated sequences {sequences}"] * bool(sequences) + [f"function table {table}"] * bool(table)
+    shared = [(as_int(task.get(f"shared_{noun}s")), noun) for noun in ("function", "symbol")]
+    limit, table = as_dict(task.get("recipe")).get("distinct_sequences"), as_int(task.get("seed"))
+    sequences = as_str(limit) or str(as_int(limit) or "")
+    found = [plural(many, f"shared {noun}") for many, noun in shared if many is not None]
+    return (
+        found
+        + [f"repeated sequences {sequences}"] * bool(sequences)
+        + [f"function table {table}"] * bool(table)
+    )
 
 
-def settings_of(record: Record) -> list[list[str]]:
+def settings_of(record: RunRecord) -> list[list[str]]:
     """Everything that decided the result: section, name, value."""
     config = record.config
     first = ("model", "preset", "variant", "protocol", "parameters", "seeds", "started", "format")
@@ -95,12 +99,15 @@ def settings_of(record: Record) -> list[list[str]]:
     if record.seconds is not None:
         rows.append(["run", "seconds", f"{record.seconds:,.0f}"])
     for key, section in SECTIONS.items():
-        rows += [[section, text(name), shown(value)] for name, value in part(config.get(key)).items()]
+        rows += [[section, as_str(name), shown(value)] for name, value in as_dict(config.get(key)).items()]
     task = record.task
     plain = ("seed", "order", "shared_functions", "shared_symbols")
     rows += [["data", name, shown(task[name])] for name in plain if name in task]
-    rows += [["data", text(name), shown(value)] for name, value in part(task.get("recipe")).items()]
-    rows += [["data", f"sha256 of {text(name)}", shown(value)] for name, value in part(config.get("data")).items()]
+    rows += [["data", as_str(name), shown(value)] for name, value in as_dict(task.get("recipe")).items()]
+    rows += [
+        ["data", f"sha256 of {as_str(name)}", shown(value)]
+        for name, value in as_dict(config.get("data")).items()
+    ]
     return rows[:200]
 
 
@@ -124,8 +131,8 @@ def _graph(task: dict[str, Any], graphs: dict[str, str]) -> int | None:
     from ctlpp.figures.task_graph import draw_task
     from ctlpp.storage.task_file import from_json
 
-    edges = [items(part(task.get(name)).get("edges")) for name in ("train_graph", "ood_graph")]
-    if not task or len(part(task.get("groups"))) > MOST_GROUPS or sum(map(len, edges)) > MOST_EDGES:
+    edges = [as_list(as_dict(task.get(name)).get("edges")) for name in ("train_graph", "ood_graph")]
+    if not task or len(as_dict(task.get("groups"))) > MOST_GROUPS or sum(map(len, edges)) > MOST_EDGES:
         return None
     names = ("variant", "groups", "train_graph", "ood_graph", "functions", "symbols")
     key = json.dumps([task.get(name) for name in names], default=str)

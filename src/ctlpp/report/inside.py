@@ -14,7 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ctlpp.report.packing import MISSING, Package, quantise
-from ctlpp.report.strangers import DamagedError, items, part, read_columns, read_object, real, text, whole
+from ctlpp.runs.untrusted import (
+    DamagedError,
+    as_dict,
+    as_float,
+    as_int,
+    as_list,
+    as_str,
+    read_columns,
+    read_json,
+)
 
 FORMAT = 1  # of analysis.json; that of `analysis.run`, which takes a second to import
 MAPS = ("none", "orthogonal", "affine")
@@ -35,9 +44,14 @@ class Names:
     @staticmethod
     def of(content: dict[str, Any]) -> Names:
         """From `analysis.json`."""
-        groups = {text(name): tuple(map(text, items(own))) for name, own in part(content.get("groups")).items()}
-        seeds = tuple(whole(seed) or 0 for seed in items(content.get("seeds")))
-        functions, symbols = (tuple(map(text, items(content.get(key)))) for key in ("functions", "symbols"))
+        groups = {
+            as_str(name): tuple(map(as_str, as_list(own)))
+            for name, own in as_dict(content.get("groups")).items()
+        }
+        seeds = tuple(as_int(seed) or 0 for seed in as_list(content.get("seeds")))
+        functions, symbols = (
+            tuple(map(as_str, as_list(content.get(key)))) for key in ("functions", "symbols")
+        )
         names = Names(seeds, functions, symbols, groups)
         for key, most in MOST.items():
             own = getattr(names, key)
@@ -53,7 +67,7 @@ class Names:
 def add_inside(package: Package, folder: Path) -> None:
     """The analysis of a run, from its `analysis.json` on; the facts get "inside", or "inside_missing" with a reason."""
     try:
-        content = read_object(folder / "analysis.json")
+        content = read_json(folder / "analysis.json")
         if content.get("format") != FORMAT:
             raise DamagedError("analysis.json was written by another version of ctlpp")
         names = Names.of(content)
@@ -61,16 +75,16 @@ def add_inside(package: Package, folder: Path) -> None:
         package.facts["inside_missing"] = str(error)
         package.damage.append(str(error))
         return
-    notes = [text(note) for note in items(content.get("notes"))]
+    notes = [as_str(note) for note in as_list(content.get("notes"))]
     package.facts["inside"] = {
         "seeds": names.seeds,
-        "step": whole(content.get("step")),
+        "step": as_int(content.get("step")),
         "functions": names.functions,
         "symbols": names.symbols,
         "groups": names.groups,
         "measures": _measures(content, len(names.seeds)),
-        "places": [_place(entry) for entry in map(part, items(content.get("places")))],
-        "state": text(part(content.get("state")).get("kind")),
+        "places": [_place(entry) for entry in map(as_dict, as_list(content.get("places")))],
+        "state": as_str(as_dict(content.get("state")).get("kind")),
         "notes": notes,
         "missing": [],
     }
@@ -89,24 +103,26 @@ def add_inside(package: Package, folder: Path) -> None:
 def _measures(content: dict[str, Any], seeds: int) -> list[dict[str, Any]]:
     """Each measure with its values and its correlation with OOD accuracy."""
     found = []
-    correlations = part(content.get("correlations"))
-    for name, entry in part(content.get("measures")).items():
-        values = [rounded(value) for value in items(part(entry).get("values"))]
+    correlations = as_dict(content.get("correlations"))
+    for name, entry in as_dict(content.get("measures")).items():
+        values = [rounded(value) for value in as_list(as_dict(entry).get("values"))]
         if len(values) == seeds:
-            about = {key: text(part(entry).get(key)) for key in ("label", "meaning")}
-            numbers = [rounded(part(correlations.get(name)).get(key)) for key in ("pearson", "low", "high")]
-            found.append({"name": text(name), **about, "values": values, "correlation": numbers})
+            about = {key: as_str(as_dict(entry).get(key)) for key in ("label", "meaning")}
+            numbers = [
+                rounded(as_dict(correlations.get(name)).get(key)) for key in ("pearson", "low", "high")
+            ]
+            found.append({"name": as_str(name), **about, "values": values, "correlation": numbers})
     return found
 
 
 def rounded(value: object) -> float | None:
     """A number as the page has it; None for what is none."""
-    number = real(value)
+    number = as_float(value)
     return None if number is None else round(number, 4)
 
 
 def _place(entry: dict[str, Any]) -> list[Any]:
-    return [whole(entry.get("level")), text(entry.get("part")), rounded(entry.get("effect"))]
+    return [as_int(entry.get("level")), as_str(entry.get("part")), rounded(entry.get("effect"))]
 
 
 def _similarity(package: Package, path: Path, names: Names) -> None:

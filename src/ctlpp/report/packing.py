@@ -65,7 +65,9 @@ def unpack(text: str) -> tuple[dict[str, Any], dict[str, Bytes]]:
 
 def coarsen(array: Bytes, levels: int) -> Bytes:
     """An array quantised as finely as can be, with fewer levels."""
-    return np.where(array == MISSING, MISSING, np.rint(array * ((levels - 1) / (FINEST - 1)))).astype(np.uint8)
+    return np.where(array == MISSING, MISSING, np.rint(array * ((levels - 1) / (FINEST - 1)))).astype(
+        np.uint8
+    )
 
 
 def quantise(values: NDArray[Any], low: float, high: float, levels: int = FINEST) -> Bytes:

@@ -19,7 +19,6 @@ from typing import Any
 import ctlpp
 from ctlpp.analysis.correlation import ENOUGH
 from ctlpp.report.advising import advice, renewal, staleness
-from ctlpp.report.collecting import Record
 from ctlpp.report.comparing import results
 from ctlpp.report.curves import add_curves
 from ctlpp.report.describing import describe
@@ -27,6 +26,7 @@ from ctlpp.report.grid import grids
 from ctlpp.report.inside import add_inside
 from ctlpp.report.packing import FINEST, Package
 from ctlpp.report.together import add_together
+from ctlpp.runs.folder import RunRecord
 from ctlpp.statistics import published as paper
 
 SCRIPTS = ("dom", "matrix", "charts", "results", "runs", "inside", "main")  # in this order
@@ -34,7 +34,7 @@ LARGEST = 14_800_000  # bytes that a page should not exceed
 LEVELS = (FINEST, 128, 64, 48, 32, 24, 16, 12, 8)  # of similarity: as many as fit
 
 
-def make_page(records: Sequence[Record], packages: Sequence[Package] | None = None) -> str:
+def make_page(records: Sequence[RunRecord], packages: Sequence[Package] | None = None) -> str:
     """The HTML text of a report. packages: what `pack` makes of each record; made here unless given."""
     packages = [pack(record) for record in records] if packages is None else packages
     add_together(records, packages)
@@ -59,7 +59,7 @@ def make_page(records: Sequence[Record], packages: Sequence[Package] | None = No
     return assemble(data, drawings, texts)
 
 
-def pack(record: Record) -> Package:
+def pack(record: RunRecord) -> Package:
     """Curves and analysis of a run."""
     package = Package({})
     if record.state in ("foreign", "version"):
@@ -74,7 +74,7 @@ def pack(record: Record) -> Package:
     return package
 
 
-def add_staleness(package: Package, record: Record) -> None:
+def add_staleness(package: Package, record: RunRecord) -> None:
     """Whether the analysis is older than the accuracies beside it, and what would give a new one."""
     inside = package.facts.get("inside", {})
     package.stale = staleness(record, inside.get("step"))
@@ -115,7 +115,8 @@ def assemble(data: dict[str, Any], graphs: Sequence[str], packages: Sequence[str
         "data": embedded(data),
         "graphs": "\n".join(f'<template id="graph-{at}">{svg}</template>' for at, svg in enumerate(graphs)),
         "packages": "\n".join(
-            f'<script type="application/octet-stream" id="run-{at}">{text}</script>' for at, text in enumerate(packages)
+            f'<script type="application/octet-stream" id="run-{at}">{text}</script>'
+            for at, text in enumerate(packages)
         ),
     }
     return re.sub(r"<!--(\w+)-->", lambda found: parts[found[1]], asset("page.html"))

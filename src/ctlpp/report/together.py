@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from ctlpp.analysis.correlation import Correlation, correlate
-from ctlpp.report.collecting import Record
 from ctlpp.report.comparing import Setting, settings
 from ctlpp.report.inside import rounded
 from ctlpp.report.packing import Package
+from ctlpp.runs.folder import RunRecord
 
 
-def add_together(records: Sequence[Record], packages: Sequence[Package]) -> None:
+def add_together(records: Sequence[RunRecord], packages: Sequence[Package]) -> None:
     """Give every measure of a run that is a part of its setting the correlation over the whole setting.
 
     An analysis of an earlier step than the accuracies is no part of it.
@@ -30,7 +30,10 @@ def add_together(records: Sequence[Record], packages: Sequence[Package]) -> None
             found = _correlations(setting, parts)
             for measure in (measure for part in parts for measure in part["measures"]):
                 one = found[measure["name"]]
-                measure["together"] = [one.seeds, *(rounded(value) for value in (one.pearson, one.low, one.high))]
+                measure["together"] = [
+                    one.seeds,
+                    *(rounded(value) for value in (one.pearson, one.low, one.high)),
+                ]
 
 
 def _correlations(setting: Setting, parts: Iterable[dict[str, Any]]) -> dict[str, Correlation]:

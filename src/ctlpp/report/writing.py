@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ctlpp.files import UserError, check_parent, write_atomically
 from ctlpp.report.advising import renewal
-from ctlpp.report.collecting import Record, collect
 from ctlpp.report.packing import Package
 from ctlpp.report.page import make_page, pack
-from ctlpp.storage.whole import check_above, write_whole
+from ctlpp.runs.folder import RunRecord, find_runs
 
 HEAD = 4_000  # bytes of a page in which its title stands
 NOUNS = {
@@ -46,18 +46,18 @@ def write_report(
     """
     out = Path(out)
     check_target(out, force=force)
-    records = collect([Path(folder) for folder in folders])
+    records = find_runs([Path(folder) for folder in folders])
     advance, packages = start(len(records)), []
     for record in records:
         packages.append(pack(record))
         advance(1)
     page = make_page(records, packages).encode()
-    write_whole(out, page)
+    write_atomically(out, page)
     analysed = sum("inside" in package.facts for package in packages)
     return Written(len(records), analysed, len(page), tuple(remarks(records, packages)))
 
 
-def remarks(records: Sequence[Record], packages: Sequence[Package]) -> Iterator[str]:
+def remarks(records: Sequence[RunRecord], packages: Sequence[Package]) -> Iterator[str]:
     """Which runs are not finished ones of ours, and which analyses are damaged or old, and why."""
     for state, noun in NOUNS.items():
         if names := [record.name for record in records if record.state == state]:
@@ -90,11 +90,11 @@ def is_report(path: Path) -> bool:
 def check_target(out: Path, *, force: bool) -> None:
     """Refuse early what cannot be written, before the runs are read."""
     if out.is_dir():
-        raise ValueError(f"{out} is a folder: name the file to write, like {out / 'report.html'}")
+        raise UserError(f"{out} is a folder: name the file to write, like {out / 'report.html'}")
     if out.suffix.lower() not in (".html", ".htm"):
-        raise ValueError(f"{out}: the report is an HTML page; name a file that ends in .html")
+        raise UserError(f"{out}: the report is an HTML page; name a file that ends in .html")
     if os.path.lexists(out) and not is_report(out):
-        raise ValueError(f"{out} is not a report of ctlpp, so it is not replaced; choose another file")
+        raise UserError(f"{out} is not a report of ctlpp, so it is not replaced; choose another file")
     if os.path.lexists(out) and not force:
-        raise ValueError(f"{out} exists already; choose another file, or say --force to replace it")
-    check_above(out, "; choose another place")
+        raise UserError(f"{out} exists already; choose another file, or say --force to replace it")
+    check_parent(out, "; choose another place")

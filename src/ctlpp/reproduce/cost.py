@@ -30,7 +30,9 @@ _QUICK: dict[str, dict[str, Mapping[int, float]]] = {
     "cuda": {"lstm": {1: 0.5, 50: 0.01}, "transformer": {1: 1.0, 50: 0.02}, "ndr": {1: 2.0, 100: 0.02}},
     "cpu": {"lstm": {1: 6.0, 4: 1.6}, "transformer": {1: 30.0, 2: 16.0}, "ndr": {1: 30.0, 2: 17.0}},
 }
-_BATCH = {("lstm", "S"): 4}  # in the preset `released` a step is that of so many times fewer seeds; not measured
+_BATCH = {
+    ("lstm", "S"): 4
+}  # in the preset `released` a step is that of so many times fewer seeds; not measured
 _AROUND = {"cuda": 10.0, "cpu": 3.0}  # seconds a piece: beginning, evaluations, analysis
 
 
@@ -61,5 +63,6 @@ def step_time(each: Mapping[int, float], seeds: float) -> float:
 def remaining(standing: Standing, device: str = "cuda") -> float:
     """Seconds for what is to do of a cell."""
     return sum(
-        seconds(standing.cell, len(piece.seeds), device, standing.cell.steps - piece.step) for piece in standing.to_do
+        seconds(standing.cell, len(piece.seeds), device, standing.cell.steps - piece.step)
+        for piece in standing.to_do
     )

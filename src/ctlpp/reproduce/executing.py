@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from ctlpp.report.collecting import read_whole
-from ctlpp.report.strangers import DamagedError, read_object
+from ctlpp.files import UserError, cannot_write, make_folder
 from ctlpp.reproduce.failures import forget_failure, note_failure
 from ctlpp.reproduce.holding import BusyError, held
 from ctlpp.reproduce.keeping import shrink
@@ -22,7 +21,8 @@ from ctlpp.reproduce.pacing import Alarm, Pages
 from ctlpp.reproduce.pieces import Piece, Standing, recipe_of, stand, take
 from ctlpp.reproduce.plan import Planned
 from ctlpp.reproduce.results.writing import Written, write_results
-from ctlpp.training.checkpoint import make_folder, remedy
+from ctlpp.runs.folder import read_run_with_history
+from ctlpp.runs.untrusted import DamagedError, read_json
 
 Start = Callable[[int], Callable[[int], None]]  # told a number of seeds, gives what to call with progress
 _MACHINE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM}
@@ -44,7 +44,7 @@ class Orders:
         for name, least in (("minutes", 0), ("seeds_a_piece", 1), ("keep_weights", 0)):
             value = getattr(self, name)
             if value is not None and not value >= least:
-                raise ValueError(f"{name} {value}: must be {least} or more")
+                raise UserError(f"{name} {value}: must be {least} or more")
 
 
 class Screen(Protocol):
@@ -77,7 +77,11 @@ class MachineError(Exception):
 def execute(cells: Sequence[Planned], out: Path, orders: Orders, screen: Screen) -> tuple[Outcome, Written]:
     """Work off the cells, and keep tables, figures and report in step with what is there."""
     outcome, alarm, pages = Outcome(), Alarm(orders.minutes), Pages(lambda: write_results(out))
-    work = [(cell, piece) for cell in cells for piece in to_work_on(stand(out, cell, orders.seeds_a_piece), orders)]
+    work = [
+        (cell, piece)
+        for cell in cells
+        for piece in to_work_on(stand(out, cell, orders.seeds_a_piece), orders)
+    ]
     if not orders.retry:
         outcome.failed = {piece.folder: piece.failure for _, piece in work if piece.failure}
         work = [(cell, piece) for cell, piece in work if not piece.failure]
@@ -102,7 +106,9 @@ def execute(cells: Sequence[Planned], out: Path, orders: Orders, screen: Screen)
 def to_work_on(standing: Standing, orders: Orders) -> list[Piece]:
     """The pieces that need anything at all."""
     after = [
-        piece for piece in standing.found if piece.finished and (analysable(piece, orders) or large(piece, orders))
+        piece
+        for piece in standing.found
+        if piece.finished and (analysable(piece, orders) or large(piece, orders))
     ]
     return sorted([*standing.to_do, *after], key=lambda piece: piece.seeds)
 
@@ -114,7 +120,7 @@ def analysable(piece: Piece, orders: Orders) -> bool:
 
 def _analysed(folder: Path) -> bool:
     try:
-        return bool(read_object(folder / "analysis" / "analysis.json"))
+        return bool(read_json(folder / "analysis" / "analysis.json"))
     except DamagedError:
         return False
 
@@ -170,7 +176,9 @@ def _work_on(job: _Job) -> None:
     cell, folder, orders = job.cell, job.piece.folder, job.orders
     for left in folder.glob(".*.part"):  # by a process that was killed
         shutil.rmtree(left, ignore_errors=True)
-    if read_whole(folder, folder.name).state != "finished":  # or a file is lost, which training makes up for
+    if (
+        read_run_with_history(folder, folder.name).state != "finished"
+    ):  # or a file is lost, which training makes up for
         with job.screen.training(job.title) as watch:
             train(
                 cell.model,
@@ -210,4 +218,4 @@ def machine_trouble(error: BaseException) -> str:
         return ""
     if error is not cause:
         return str(error)
-    return f"cannot write {cause.filename}: {cause.strerror}; {remedy(cause)} and go on"
+    return str(cannot_write(Path(str(cause.filename)), cause))

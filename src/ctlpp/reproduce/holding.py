@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from ctlpp.training.checkpoint import make_folder
+from ctlpp.files import UserError, make_folder
 
 
-class BusyError(ValueError):
+class BusyError(UserError):
     """Another process has it."""
 
 

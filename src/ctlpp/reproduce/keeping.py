@@ -12,7 +12,7 @@ import os
 import shutil
 from pathlib import Path
 
-from ctlpp.report.collecting import Seed, read_record
+from ctlpp.runs.folder import SeedResult, read_run
 
 MOST_BYTES = 16_000_000  # of a file of weights that is kept
 
@@ -36,7 +36,7 @@ def _keep_weights(folder: Path, weights: Path, keep: int) -> None:
     part = weights.with_name(f".weights.{os.getpid()}.part")
     part.mkdir()
     try:
-        for seed in extremes(read_record(folder, folder.name).seeds, keep):
+        for seed in extremes(read_run(folder, folder.name).seeds, keep):
             state = {name: value.contiguous() for name, value in run.crowd.member(seed).state_dict().items()}
             data = safetensors.torch.save(state)
             if len(data) <= MOST_BYTES:
@@ -46,10 +46,10 @@ def _keep_weights(folder: Path, weights: Path, keep: int) -> None:
         shutil.rmtree(part, ignore_errors=True)
 
 
-def extremes(seeds: tuple[Seed, ...], n: int) -> list[int]:
+def extremes(seeds: tuple[SeedResult, ...], n: int) -> list[int]:
     """So many seeds by OOD accuracy: the best, the worst, the second best, …
 
-    >>> extremes(tuple(Seed(number, {"ood": ood}, {}) for number, ood in enumerate((0.5, 0.9, 0.1))), 2)
+    >>> extremes(tuple(SeedResult(number, {"ood": ood}, {}) for number, ood in enumerate((0.5, 0.9, 0.1))), 2)
     [1, 2]
     """
     left = [seed.number for seed in sorted(seeds, key=lambda seed: -seed.accuracy.get("ood", 0.0))]

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from ctlpp.benchmark.settings import Settings
-from ctlpp.report.collecting import candidates, read_record, read_whole
-from ctlpp.report.strangers import items, part
+from ctlpp.files import UserError, make_folder
 from ctlpp.reproduce.failures import read_failure
 from ctlpp.reproduce.holding import held
 from ctlpp.reproduce.plan import SIZES, Planned
-from ctlpp.training.checkpoint import make_folder
+from ctlpp.runs.folder import read_run, read_run_with_history, run_folders
+from ctlpp.runs.untrusted import as_dict, as_list
 from ctlpp.training.recipe import Recipe, recipe_for, watching
 
 CHECKPOINT_MINUTES = 0.75  # what a kill may cost
@@ -68,13 +68,17 @@ def check_place(out: Path, scale: str) -> None:
     """Refuse a folder of something else, or with runs of another scale; one that is not there is fine."""
     if not out.is_dir():
         return
-    strange = sorted(path.name for path in out.iterdir() if path.name not in _LEFT and not path.name.startswith("."))
+    strange = sorted(
+        path.name for path in out.iterdir() if path.name not in _LEFT and not path.name.startswith(".")
+    )
     if strange and not (out / "runs").is_dir():
-        raise ValueError(f"{out} holds other files ({strange[0]}, …): choose an empty or a new folder with --out")
-    for folder in candidates(out / "runs"):
-        found = scale_of(read_record(folder, folder.name).config)
+        raise UserError(
+            f"{out} holds other files ({strange[0]}, …): choose an empty or a new folder with --out"
+        )
+    for folder in run_folders(out / "runs"):
+        found = scale_of(read_run(folder, folder.name).config)
         if found not in (None, scale):
-            raise ValueError(
+            raise UserError(
                 f"{out} has runs of --scale {found} ({folder.relative_to(out)}), not of {scale}: choose another folder"
                 " with --out"
             )
@@ -82,7 +86,7 @@ def check_place(out: Path, scale: str) -> None:
 
 def scale_of(config: dict[str, Any]) -> str | None:
     """The scale whose data a run was trained on, as the number of examples tells."""
-    train = part(part(config.get("task")).get("recipe")).get("train")
+    train = as_dict(as_dict(config.get("task")).get("recipe")).get("train")
     for scale, size in SIZES.items():
         if train in (dict(options).get("train", Settings.train) for options in (size.data, size.staged)):
             return scale
@@ -90,7 +94,7 @@ def scale_of(config: dict[str, Any]) -> str | None:
 
 
 def stand(out: Path, cell: Planned, at_most: int | None = None) -> Standing:
-    """Look at what is there. `at_most`: seeds in a new piece. Raises ValueError if something else is there."""
+    """Look at what is there. `at_most`: seeds in a new piece. Raises UserError if something else is there."""
     found = tuple(find_pieces(out, cell))
     taken = {seed for piece in found for seed in piece.seeds}
     begun = [piece for piece in found if not piece.finished and {*piece.seeds} & {*cell.seeds}]
@@ -132,18 +136,18 @@ def _read_piece(folder: Path, seeds: tuple[int, ...], cell: Planned) -> Piece:
     ended = (folder / "result.json").exists()
     if not (folder / "config.json").exists() and not ended:
         return Piece(folder, seeds, failure=read_failure(folder))  # somebody was about to begin
-    record = read_whole(folder, folder.name)
+    record = read_run_with_history(folder, folder.name)
     if record.state == "version":
-        raise ValueError(f"{folder} was {record.reason}: choose another folder with --out")
+        raise UserError(f"{folder} was {record.reason}: choose another folder with --out")
     damage = f"{folder} is damaged ({record.reason}): remove that folder, and its seeds are trained again"
     if "seeds" not in record.config:  # there is no config.json that says what it is
-        raise ValueError(damage)
+        raise UserError(damage)
     check_settings(folder, record.config, cell)
     if record.config["seeds"] != list(seeds):
-        raise ValueError(f"{folder} does not hold the seeds that its name says: remove or rename that folder")
+        raise UserError(f"{folder} does not hold the seeds that its name says: remove or rename that folder")
     done, saved = record.state == "finished", saved_step(folder)
     if record.state == "damaged" and ended and not saved:  # a checkpoint would give result and history anew
-        raise ValueError(damage)
+        raise UserError(damage)
     return Piece(folder, seeds, done, cell.steps if done else saved, read_failure(folder))
 
 
@@ -156,17 +160,23 @@ def saved_step(folder: Path) -> int:
 def check_settings(folder: Path, config: dict[str, Any], cell: Planned) -> None:
     """Refuse a run that is not what the plan has under its name."""
     if other := unlike(config, cell):
-        raise ValueError(f"the run in {folder} {other}: choose another folder with --out")
+        raise UserError(f"the run in {folder} {other}: choose another folder with --out")
 
 
 def unlike(config: dict[str, Any], cell: Planned) -> str:
     """In what a run is not what the plan has under its name; empty if in nothing."""
     names = ("model", "variant", "protocol", "preset")
     wanted = {name: getattr(cell, name) for name in names} | asdict(recipe_of(cell)) | _data_settings(cell)
-    task = part(config.get("task"))
-    found = part(config.get("recipe")) | part(task.get("recipe")) | {name: config.get(name) for name in names}
+    task = as_dict(config.get("task"))
+    found = (
+        as_dict(config.get("recipe"))
+        | as_dict(task.get("recipe"))
+        | {name: config.get(name) for name in names}
+    )
     found |= {name: task.get(name) for name in ("seed", "shared_functions", "shared_symbols")}
-    found |= {name: len(items(task.get(name)) or part(task.get(name))) for name in ("symbols", "functions")}
+    found |= {
+        name: len(as_list(task.get(name)) or as_dict(task.get(name))) for name in ("symbols", "functions")
+    }
     for name, value in wanted.items():
         value = list(value) if isinstance(value, tuple) else value
         if name not in watching(wanted) and found.get(name) != value:

@@ -17,6 +17,7 @@ from typing import Any, Literal, get_args
 
 from ctlpp.benchmark.sequences import RELEASED, Limit
 from ctlpp.benchmark.task import PROTOCOLS
+from ctlpp.files import UserError
 from ctlpp.training.recipe import RECIPES, recipe_for
 
 Scale = Literal["full", "quick"]
@@ -76,7 +77,9 @@ class Planned:
         given = dict(self.data)
         parts = [f"{self.model} on {self.variant}", self.protocol]
         parts += [
-            f"{given[key]} {key.replace('_', ' ')}" for key in ("shared_functions", "shared_symbols") if key in given
+            f"{given[key]} {key.replace('_', ' ')}"
+            for key in ("shared_functions", "shared_symbols")
+            if key in given
         ]
         parts += [f"data seed {given['seed']}"] if "seed" in given else []
         parts += ["repeated sequences"] if self.repeated else []
@@ -120,18 +123,20 @@ FULL = Size(
 )
 _SMALL = {"symbols": 3, "functions": 6, "max_length": 5, "train": 1_500, "iid": 200, "ood": 400, "fill": 0.9}
 _SMALL_S = _SMALL | {"symbols": 4, "functions": 16, "max_length": 4, "train": 2_200, "ood": 200}
-QUICK = Size(  # on A and R the smallest data we found that an NDR learns in so few steps, whatever the protocol
-    preset="quick",
-    seeds=2,
-    transformers=2,
-    few=2,
-    shared_functions=(4, 8),
-    shared_symbols=(3,),
-    tables=2,
-    sequences="n/3",
-    data=tuple(_SMALL.items()),
-    staged=tuple(_SMALL_S.items()),
-    steps={"ndr": 800, "ndr/S": 100, "transformer": 100, "lstm": 600},
+QUICK = (
+    Size(  # on A and R the smallest data we found that an NDR learns in so few steps, whatever the protocol
+        preset="quick",
+        seeds=2,
+        transformers=2,
+        few=2,
+        shared_functions=(4, 8),
+        shared_symbols=(3,),
+        tables=2,
+        sequences="n/3",
+        data=tuple(_SMALL.items()),
+        staged=tuple(_SMALL_S.items()),
+        steps={"ndr": 800, "ndr/S": 100, "transformer": 100, "lstm": 600},
+    )
 )
 SIZES: dict[str, Size] = {"full": FULL, "quick": QUICK}
 
@@ -205,7 +210,9 @@ def _every(size: Size, protocol: str | None, preset: str | None) -> Iterator[Pla
             yield cell("similarity", "ndr", variant, used, size.seeds)
         learned = {"distinct_sequences": size.sequences}  # without repeats no Bi-LSTM on A learns its data
         for model, variant, data in (("ndr", "R", {}), ("lstm", "A", learned)):
-            yield cell("tables", model, variant, used, size.few, **data)  # function table 0 is that of all others
+            yield cell(
+                "tables", model, variant, used, size.few, **data
+            )  # function table 0 is that of all others
             for table in range(1, size.tables):
                 yield cell("tables", model, variant, used, size.few, seed=table, **data)
 
@@ -218,9 +225,9 @@ def _check(what: str, scale: str, protocol: str | None, preset: str | None) -> N
         ("preset", preset, tuple(RECIPES)),
     ):
         if value is not None and value not in choices:
-            raise ValueError(f"unknown {option} {value!r}: choose from {', '.join(choices)}")
+            raise UserError(f"unknown {option} {value!r}: choose from {', '.join(choices)}")
     if scale == "quick" and preset not in (None, "quick"):
-        raise ValueError(f"--preset {preset} is for --scale full: a miniature has its own, quick")
+        raise UserError(f"--preset {preset} is for --scale full: a miniature has its own, quick")
 
 
 def _check_only(only: Sequence[str], what: str, every: Sequence[Planned]) -> None:
@@ -232,4 +239,6 @@ def _check_only(only: Sequence[str], what: str, every: Sequence[Planned]) -> Non
         elsewhere = dict.fromkeys(name for cell in every if word in cell.words for name in cell.experiments)
         of = f" is of {', '.join(elsewhere)}, not of {what}" if elsewhere else ""
         short = dict.fromkeys(f"{cell.model}/{cell.variant}" for cell in cells)
-        raise ValueError(f"--only {word}{of}: choose from {', '.join(short)}, or the name of a cell (see --plan)")
+        raise UserError(
+            f"--only {word}{of}: choose from {', '.join(short)}, or the name of a cell (see --plan)"
+        )

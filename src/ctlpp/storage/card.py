@@ -110,7 +110,9 @@ def span(by_length: Iterable[str | int]) -> str:
 def _sequences(task: Task, limit: Limit) -> str:
     number = f"{limit:,}" if isinstance(limit, int) else f"{limit} (for n examples)"
     name, complete = ("Pairs", 2) if task.protocol == "released" else ("Single functions", 1)
-    exception = f" {name} are the exception: `train` has them all." if complete in task.train_graph.lengths else ""
+    exception = (
+        f" {name} are the exception: `train` has them all." if complete in task.train_graph.lengths else ""
+    )
     return (
         f"\nFunction sequences repeat: of each length, the examples of `train` and `iid` together have at most\n"
         f"{number} different ones, each on several start symbols.{exception}\n"
@@ -123,7 +125,13 @@ def _edges(graph: Graph) -> str:
 
 
 def _size(n: int) -> str:
-    for limit, name in ((1e3, "n<1K"), (1e4, "1K<n<10K"), (1e5, "10K<n<100K"), (1e6, "100K<n<1M"), (1e7, "1M<n<10M")):
+    for limit, name in (
+        (1e3, "n<1K"),
+        (1e4, "1K<n<10K"),
+        (1e5, "10K<n<100K"),
+        (1e6, "100K<n<1M"),
+        (1e7, "1M<n<10M"),
+    ):
         if n < limit:
             return name
     return "10M<n<100M"

@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ctlpp.files import UserError
 from ctlpp.storage.rows import SCHEMA, lines
 
 ENDINGS = {"parquet": ".parquet", "jsonl": ".jsonl", "text": ".txt"}
@@ -19,7 +20,9 @@ def write_rows(path: Path, batches: Iterable[pa.RecordBatch], format: str) -> No
     if format == "parquet":
         import pyarrow.parquet as pq
 
-        with pq.ParquetWriter(path, SCHEMA, compression="zstd", use_dictionary=["output", "length", "allowed"]) as file:
+        with pq.ParquetWriter(
+            path, SCHEMA, compression="zstd", use_dictionary=["output", "length", "allowed"]
+        ) as file:
             for batch in batches:
                 file.write_batch(batch)
         return
@@ -31,7 +34,7 @@ def write_rows(path: Path, batches: Iterable[pa.RecordBatch], format: str) -> No
 def read_rows(path: Path) -> pa.Table:
     """The table behind a file: `input`, `output` and, but for text, `length` and `allowed`."""
     if not path.is_file():
-        raise ValueError(f"{path}: the file is missing; generate the dataset again")
+        raise UserError(f"{path}: the file is missing; generate the dataset again")
     with _one_line_errors(path):
         if path.suffix == ".parquet":
             import pyarrow.parquet as pq
@@ -50,7 +53,9 @@ def read_rows(path: Path) -> pa.Table:
                 path,
                 read_options=pcsv.ReadOptions(column_names=["input", "output"]),
                 parse_options=pcsv.ParseOptions(delimiter="\t", quote_char=False),
-                convert_options=pcsv.ConvertOptions(column_types={"input": pa.string(), "output": pa.string()}),
+                convert_options=pcsv.ConvertOptions(
+                    column_types={"input": pa.string(), "output": pa.string()}
+                ),
             )
         known = pa.schema(list(SCHEMA)[:2] if path.suffix == ".txt" else SCHEMA)
         if wrong := [name for name in known.names if table.column_names.count(name) != 1]:
@@ -66,9 +71,17 @@ def _json_lines(batch: pa.RecordBatch) -> bytes:
     """One object a line. Tokens are letters and digits: nothing needs escaping."""
     cells = [pc.cast(batch["length"], pa.string()), pc.cast(batch["allowed"], pa.string())]
     text = pc.binary_join_element_wise(
-        '{"input": "', batch["input"], '", "output": "', batch["output"], '", "length": ', cells[0],
-        ', "allowed": ', cells[1], "}", "",
-    )  # fmt: skip
+        '{"input": "',
+        batch["input"],
+        '", "output": "',
+        batch["output"],
+        '", "length": ',
+        cells[0],
+        ', "allowed": ',
+        cells[1],
+        "}",
+        "",
+    )
     return "".join(line + "\n" for line in text.to_pylist()).encode()
 
 
@@ -78,4 +91,4 @@ def _one_line_errors(path: Path) -> Iterator[None]:
         yield
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise ValueError(f"{path}: the file is damaged ({reason}); generate the dataset again") from error
+        raise UserError(f"{path}: the file is damaged ({reason}); generate the dataset again") from error

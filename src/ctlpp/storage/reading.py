@@ -10,13 +10,14 @@ import pyarrow as pa
 
 from ctlpp.benchmark.dataset import Dataset
 from ctlpp.benchmark.task import Task
+from ctlpp.files import UserError
 from ctlpp.storage.formats import read_rows
 from ctlpp.storage.rows import digest, parse
 from ctlpp.storage.task_file import from_json
 
 
 def load(folder: str | Path) -> Dataset:
-    """The dataset in a folder. Raises ValueError if a file is missing, damaged or was changed."""
+    """The dataset in a folder. Raises UserError if a file is missing, damaged or was changed."""
     folder = Path(folder)
     task, recipe, entries = read_task(folder)
     splits = {}
@@ -31,16 +32,16 @@ def read_task(folder: Path) -> tuple[Task, dict[str, Any], dict[str, dict[str, A
     """What `task.json` in the folder says."""
     path = folder / "task.json"
     if folder.is_file():
-        raise ValueError(f"{folder} is a file; name the dataset folder, which has a task.json")
+        raise UserError(f"{folder} is a file; name the dataset folder, which has a task.json")
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         what = "is no dataset folder: it has no readable task.json" if folder.exists() else "does not exist"
-        raise ValueError(f"{folder} {what}; name a dataset folder, as `ctlpp generate` writes it") from error
+        raise UserError(f"{folder} {what}; name a dataset folder, as `ctlpp generate` writes it") from error
     try:
         return from_json(text)
     except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
+        raise UserError(f"{path}: {error}") from error
 
 
 def read_split(folder: Path, entry: dict[str, Any]) -> pa.Table:
@@ -48,9 +49,13 @@ def read_split(folder: Path, entry: dict[str, Any]) -> pa.Table:
     path = folder / entry["file"]
     table = read_rows(path)
     if table.num_rows != entry["examples"]:
-        raise ValueError(f"{path} has {table.num_rows} rows, task.json says {entry['examples']}: the file was changed")
-    if digest(table.to_batches()) != entry["sha256"] or (path.suffix == ".txt" and _sha256(path) != entry["sha256"]):
-        raise ValueError(f"{path} does not have the sha256 in task.json: the file was changed")
+        raise UserError(
+            f"{path} has {table.num_rows} rows, task.json says {entry['examples']}: the file was changed"
+        )
+    if digest(table.to_batches()) != entry["sha256"] or (
+        path.suffix == ".txt" and _sha256(path) != entry["sha256"]
+    ):
+        raise UserError(f"{path} does not have the sha256 in task.json: the file was changed")
     return table
 
 

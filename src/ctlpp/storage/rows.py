@@ -19,9 +19,12 @@ from numpy.typing import NDArray
 from ctlpp.benchmark.examples import Examples
 from ctlpp.benchmark.splits import Split
 from ctlpp.benchmark.task import Task
+from ctlpp.files import UserError
 
 ROWS_AT_ONCE = 1 << 17
-SCHEMA = pa.schema([("input", pa.string()), ("output", pa.string()), ("length", pa.int32()), ("allowed", pa.bool_())])
+SCHEMA = pa.schema(
+    [("input", pa.string()), ("output", pa.string()), ("length", pa.int32()), ("allowed", pa.bool_())]
+)
 
 
 def rows(task: Task, split: Split) -> Iterator[pa.RecordBatch]:
@@ -88,7 +91,7 @@ class Parsed:
 
 
 def parse(task: Task, table: pa.Table, where: str) -> dict[int, Parsed]:
-    """Length -> rows. Raises ValueError for the first row that is not written as an example of this task."""
+    """Length -> rows. Raises UserError for the first row that is not written as an example of this task."""
     words = pc.split_pattern(table["input"].combine_chunks(), " ")
     counts = pc.list_value_length(words).to_numpy(zero_copy_only=False)
     ids = pc.index_in(words.flatten(), value_set=pa.array(task.vocabulary.tokens[:-1]))
@@ -100,10 +103,12 @@ def parse(task: Task, table: pa.Table, where: str) -> dict[int, Parsed]:
     for length in np.unique(counts - 1).tolist():
         at = np.flatnonzero(counts - 1 == length)
         written = ids[first[at][:, None] + np.arange(length + 1)]
-        wrong = (lengths[at] != length) | (outputs[at] < 0) | _misplaced(task, written).any(axis=1) | (length < 1)
+        wrong = (
+            (lengths[at] != length) | (outputs[at] < 0) | _misplaced(task, written).any(axis=1) | (length < 1)
+        )
         if wrong.any():
             row = int(at[np.argmax(wrong)])
-            raise ValueError(f"{where}: row {row} is no example of this task: {_row(table, row)}")
+            raise UserError(f"{where}: row {row} is no example of this task: {_row(table, row)}")
         examples = task.vocabulary.read(written, task.order)
         result[length] = Parsed(at=at, examples=_small(task, examples), outputs=outputs[at])
     return result

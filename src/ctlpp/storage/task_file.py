@@ -10,6 +10,7 @@ from typing import Any
 from ctlpp.benchmark.graph import Graph, Restriction
 from ctlpp.benchmark.sequences import parse_limit
 from ctlpp.benchmark.task import ORDERS, PROTOCOLS, Task, check_task
+from ctlpp.files import UserError
 from ctlpp.storage.formats import ENDINGS
 
 FORMAT = 1
@@ -36,21 +37,23 @@ def to_json(task: Task, recipe: Mapping[str, Any], splits: Mapping[str, Any]) ->
 
 
 def from_json(text: str) -> tuple[Task, dict[str, Any], dict[str, Any]]:
-    """The task, the recipe and the splits' entries. Raises ValueError if the file does not define a task."""
+    """The task, the recipe and the splits' entries. Raises UserError if the file does not define a task."""
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"not valid JSON: {error}") from error
+        raise UserError(f"not valid JSON: {error}") from error
     found = content.get("format") if isinstance(content, dict) else None
     if type(found) is not int or found != FORMAT:
-        raise ValueError(f"format {_shown(found)} is not known; this version reads format {FORMAT}")
+        raise UserError(f"format {_shown(found)} is not known; this version reads format {FORMAT}")
     task = Task(
         variant=_get(content, "variant", str),
         protocol=_one_of(_get(content, "protocol", str), PROTOCOLS),
         seed=_get(content, "seed", int),
         order=_one_of(_get(content, "order", str), ORDERS),
         symbols=_listed(content, "symbols", str),
-        functions={name: _listed(content["functions"], name, int) for name in _get(content, "functions", dict)},
+        functions={
+            name: _listed(content["functions"], name, int) for name in _get(content, "functions", dict)
+        },
         groups={group: _listed(content["groups"], group, str) for group in _get(content, "groups", dict)},
         train_graph=_graph_from_json(_get(content, "train_graph", dict)),
         ood_graph=_graph_from_json(_get(content, "ood_graph", dict)),
@@ -63,7 +66,9 @@ def from_json(text: str) -> tuple[Task, dict[str, Any], dict[str, Any]]:
 
 
 def _graph_to_json(graph: Graph) -> dict[str, Any]:
-    restrictions = [{"from": r.source, "function": r.function, "symbols": list(r.symbols)} for r in graph.restrictions]
+    restrictions = [
+        {"from": r.source, "function": r.function, "symbols": list(r.symbols)} for r in graph.restrictions
+    ]
     entry: dict[str, Any] = {"lengths": list(graph.lengths), "edges": [list(edge) for edge in graph.edges]}
     return entry | ({"restrictions": restrictions} if restrictions else {})
 
@@ -71,10 +76,12 @@ def _graph_to_json(graph: Graph) -> dict[str, Any]:
 def _graph_from_json(entry: dict[str, Any]) -> Graph:
     edges = [_items(edge, "edges", str) for edge in _listed(entry, "edges", list)]
     if wrong := [edge for edge in edges if len(edge) != 2]:
-        raise ValueError(f"an edge has two ends, not {len(wrong[0])}")
+        raise UserError(f"an edge has two ends, not {len(wrong[0])}")
     restrictions = [
         Restriction(
-            source=_get(rule, "from", str), function=_get(rule, "function", str), symbols=_listed(rule, "symbols", int)
+            source=_get(rule, "from", str),
+            function=_get(rule, "function", str),
+            symbols=_listed(rule, "symbols", int),
         )
         for rule in _items(entry.get("restrictions", []), "restrictions", dict)
     ]
@@ -92,7 +99,7 @@ def _split_from_json(splits: dict[str, Any], name: str) -> dict[str, Any]:
     _items(list(entry["by_length"].values()), "by_length", int)
     _get(entry, "in_train", int, missing=0)
     if (file := PurePath(entry["file"])).name != entry["file"] or file.suffix not in ENDINGS.values():
-        raise ValueError(f"split {name!r} needs the name of a file in the folder, not {entry['file']!r}")
+        raise UserError(f"split {name!r} needs the name of a file in the folder, not {entry['file']!r}")
     return dict(entry)
 
 
@@ -100,8 +107,12 @@ def _recipe_from_json(recipe: dict[str, Any]) -> dict[str, Any]:
     for name in ("train", "iid", "ood"):
         _get(recipe, name, int, missing=0)
     if not 0 < _get(recipe, "fill", float, missing=1.0) <= 1:
-        raise ValueError(f"fill {recipe['fill']} must be a share above 0 and up to 1")
-    limit = {"distinct_sequences": parse_limit(recipe["distinct_sequences"])} if "distinct_sequences" in recipe else {}
+        raise UserError(f"fill {recipe['fill']} must be a share above 0 and up to 1")
+    limit = (
+        {"distinct_sequences": parse_limit(recipe["distinct_sequences"])}
+        if "distinct_sequences" in recipe
+        else {}
+    )
     return recipe | limit
 
 
@@ -112,7 +123,7 @@ KINDS = {str: "a printable text", int: "a whole number", float: "a number", list
 def _get(entries: dict[str, Any], key: str, kind: type, missing: Any = REQUIRED) -> Any:
     """The entry under a key, if it is of this kind."""
     if key not in entries and missing is REQUIRED:
-        raise ValueError(f"the entry {key!r} is missing")
+        raise UserError(f"the entry {key!r} is missing")
     return _items([entries[key]], key, kind)[0] if key in entries else missing
 
 
@@ -124,11 +135,11 @@ def _listed(entries: dict[str, Any], key: str, kind: type) -> tuple[Any, ...]:
 def _items(values: Any, key: str, kind: type) -> tuple[Any, ...]:
     """The values as they are, if they are a list of things of this kind."""
     if type(values) is not list:
-        raise ValueError(f"the entry {key!r} must be a list, not {_shown(values)}")
+        raise UserError(f"the entry {key!r} must be a list, not {_shown(values)}")
     for value in values:
         fits = type(value) in (int, float) if kind is float else type(value) is kind
         if not fits or (kind is str and not value.isprintable()):
-            raise ValueError(f"the entry {key!r} must have {KINDS[kind]}, not {_shown(value)}")
+            raise UserError(f"the entry {key!r} must have {KINDS[kind]}, not {_shown(value)}")
     return tuple(values)
 
 
@@ -139,7 +150,7 @@ def _shown(value: Any) -> str:
 
 def _one_of(value: str, choices: tuple[Any, ...]) -> Any:
     if value not in choices:
-        raise ValueError(f"{value!r} is not one of {', '.join(choices)}")
+        raise UserError(f"{value!r} is not one of {', '.join(choices)}")
     return value
 
 
@@ -150,6 +161,9 @@ def _pretty(value: Any, depth: int) -> str:
         return flat
     pad = " " * (depth + 1)
     if isinstance(value, dict):
-        inner = [f"{json.dumps(key, ensure_ascii=False)}: {_pretty(item, depth + 1)}" for key, item in value.items()]
+        inner = [
+            f"{json.dumps(key, ensure_ascii=False)}: {_pretty(item, depth + 1)}"
+            for key, item in value.items()
+        ]
         return "{\n" + ",\n".join(pad + line for line in inner) + "\n" + " " * depth + "}"
     return "[\n" + ",\n".join(pad + _pretty(item, depth + 1) for item in value) + "\n" + " " * depth + "]"

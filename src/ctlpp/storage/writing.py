@@ -8,20 +8,20 @@ from typing import Any
 
 from ctlpp.benchmark.dataset import Dataset
 from ctlpp.benchmark.splits import ENUMERATED
+from ctlpp.files import FolderKind, UserError, check_folder, write_folder
 from ctlpp.storage.card import dataset_card
 from ctlpp.storage.formats import ENDINGS, write_rows
 from ctlpp.storage.rows import Digest, rows
 from ctlpp.storage.task_file import to_json
-from ctlpp.storage.whole import Kind, check_folder, write_folder
 
-DATASET = Kind("a dataset folder", mark="task.json", hint="; choose {} folder")
+DATASET = FolderKind("a dataset folder", mark="task.json")
 check_target = partial(check_folder, DATASET)
 
 
 def save(dataset: Dataset, folder: Path, *, format: str = "parquet", force: bool = False) -> None:
     """Write `task.json`, one file a split and a dataset card."""
     if format not in ENDINGS:
-        raise ValueError(f"unknown format {format!r}: choose from {', '.join(ENDINGS)}")
+        raise UserError(f"unknown format {format!r}: choose from {', '.join(ENDINGS)}")
     with write_folder(DATASET, folder, force=force) as place:
         entries = {}
         for name, split in dataset.splits.items():
@@ -29,7 +29,9 @@ def save(dataset: Dataset, folder: Path, *, format: str = "parquet", force: bool
             write_rows(place / file, total.follow(rows(dataset.task, split)), format)
             entries[name] = entry(dataset, name, total.hexdigest()) | {"file": file}
         (place / "task.json").write_text(to_json(dataset.task, dataset.recipe, entries), encoding="utf-8")
-        (place / "README.md").write_text(dataset_card(dataset.task, dataset.recipe, entries), encoding="utf-8")
+        (place / "README.md").write_text(
+            dataset_card(dataset.task, dataset.recipe, entries), encoding="utf-8"
+        )
 
 
 def entry(dataset: Dataset, name: str, sha256: str) -> dict[str, Any]:

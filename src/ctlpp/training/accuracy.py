@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ctlpp.files import UserError
 from ctlpp.training.inputs import read_data
 
 
@@ -31,7 +32,9 @@ def accuracy(
     if isinstance(model, nn.Module):
         model.eval()
     try:
-        return {name: _by_length(model, known.splits[name], known.n_classes, batch) for name in known.held_out}
+        return {
+            name: _by_length(model, known.splits[name], known.n_classes, batch) for name in known.held_out
+        }
     finally:
         if isinstance(model, nn.Module):
             model.train(training)
@@ -48,8 +51,10 @@ def _by_length(
             logits = model(some)
             if not isinstance(logits, Tensor) or logits.shape != (len(some), n_classes):
                 found = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
-                raise ValueError(f"the model returns {found} for tokens of shape {tuple(some.shape)};"
-                                 f" it should return logits of shape {(len(some), n_classes)}")  # fmt: skip
+                raise UserError(
+                    f"the model returns {found} for tokens of shape {tuple(some.shape)};"
+                    f" it should return logits of shape {(len(some), n_classes)}"
+                )
             parts.append(logits.argmax(-1).cpu() == targets[start : start + batch])
         if parts:
             right[length] = torch.cat(parts)

@@ -22,6 +22,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
+from ctlpp.files import UserError
 from ctlpp.training.crowd import BATCHES, one_line
 from ctlpp.training.recipe import Recipe
 from ctlpp.training.streams import seed_keys
@@ -43,13 +44,14 @@ class Batches:
     ) -> None:
         total = sum(len(targets) for _, targets in split.values())
         if recipe.batch > total:
-            raise ValueError(
+            raise UserError(
                 f"batch {recipe.batch} is larger than the data: there are {total} training examples;"
                 f" use at most {total}, or the preset quick"
             )
         self.split = {length: split[length] for length in sorted(split) if len(split[length][1])}
         self.on_device = {
-            length: (tokens.to(device), targets.to(device)) for length, (tokens, targets) in self.split.items()
+            length: (tokens.to(device), targets.to(device))
+            for length, (tokens, targets) in self.split.items()
         }
         self.recipe, self.curriculum, self.device = recipe, curriculum, torch.device(device)
         self.per_seed = recipe.batch_order == "per_seed"
@@ -83,7 +85,9 @@ class Batches:
             batches, lengths = [], self._taking_part(round_, common)
             share = -(-self.per_round // len(lengths)) if self.recipe.length_mix == "even" else 0
             for length, taking_part in lengths.items():
-                orders = torch.stack([self._shuffled(taking_part, generator, share) for generator in own])  # (S, n · B)
+                orders = torch.stack(
+                    [self._shuffled(taking_part, generator, share) for generator in own]
+                )  # (S, n · B)
                 orders = orders.to(self.device, non_blocking=True).view(len(own), -1, self.recipe.batch)
                 batches += [(length, part if self.per_seed else part[0]) for part in orders.unbind(1)]
             plan += [batches[i] for i in torch.randperm(len(batches), generator=common).tolist()]
@@ -111,16 +115,18 @@ class Batches:
             if len(drawn):
                 numbers[length] = drawn
         if not numbers:
-            raise ValueError(f"the curriculum leaves no examples at step {step}: some weights must be above 0")
+            raise UserError(f"the curriculum leaves no examples at step {step}: some weights must be above 0")
         return numbers
 
     def _weights(self, curriculum: Curriculum, progress: float, length: int, tokens: Tensor) -> Tensor:
         try:
             weights = torch.as_tensor(curriculum(progress, length, tokens)).cpu().float()
         except Exception as error:
-            raise ValueError(f"the curriculum failed: {type(error).__name__}: {one_line(error)}") from error
+            raise UserError(f"the curriculum failed: {type(error).__name__}: {one_line(error)}") from error
         if weights.shape != (len(tokens),) or not bool(((weights >= 0) & (weights <= 1)).all()):
-            raise ValueError(f"the curriculum must give one weight from 0 to 1 for each of {len(tokens)} examples")
+            raise UserError(
+                f"the curriculum must give one weight from 0 to 1 for each of {len(tokens)} examples"
+            )
         return weights
 
     def _generator(self, round_: int, reader: int) -> torch.Generator:

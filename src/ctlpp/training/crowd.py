@@ -27,6 +27,7 @@ from math import prod
 import torch
 from torch import Tensor, nn
 
+from ctlpp.files import UserError
 from ctlpp.models.own import Factory, make
 from ctlpp.training.streams import seed_keys
 
@@ -73,7 +74,9 @@ class Crowd:
 
     def views(self, rows: Tensor) -> dict[str, Tensor]:
         """The parameters' places in rows of weights, gradients or the like, (S, P), by name: (S, …) each."""
-        return {name: rows[:, at.start : at.end].view(len(rows), *at.shape) for name, at in self.places.items()}
+        return {
+            name: rows[:, at.start : at.end].view(len(rows), *at.shape) for name, at in self.places.items()
+        }
 
     def state(self, group: slice = slice(None)) -> dict[str, Tensor]:
         """Parameters and extras of some seeds, stacked: all that tells one seed from another."""
@@ -82,7 +85,7 @@ class Crowd:
     def member(self, seed: int) -> nn.Module:
         """An ordinary module with the weights of one seed, in evaluation mode."""
         if seed not in self.seeds:
-            raise ValueError(f"no seed {seed} in this crowd: choose from {', '.join(map(str, self.seeds))}")
+            raise UserError(f"no seed {seed} in this crowd: choose from {', '.join(map(str, self.seeds))}")
         i = self.seeds.index(seed)
         module = deepcopy(self.module).eval()
         own = {name: tensor[0] for name, tensor in self.state(slice(i, i + 1)).items()}
@@ -126,14 +129,16 @@ def gather(
     modules: list[nn.Module] = []
     for seed in seeds:
         with drawn_from(seed):
-            modules.append(make(factory, vocab_size, n_classes, name, trial=not modules))  # one stands for all
+            modules.append(
+                make(factory, vocab_size, n_classes, name, trial=not modules)
+            )  # one stands for all
     places, start = {}, 0
     for name, parameter in modules[0].named_parameters():
         if parameter.requires_grad:
             places[name] = Place(start, parameter.shape)
             start += -(-parameter.numel() // _ALIGN) * _ALIGN
     if not places:
-        raise ValueError(f"model {name or type(modules[0]).__name__}: it has no trainable parameters")
+        raise UserError(f"model {name or type(modules[0]).__name__}: it has no trainable parameters")
     weights = torch.zeros(len(seeds), start)
     for row, module in zip(weights, modules, strict=True):
         for name, parameter in module.named_parameters():
@@ -155,13 +160,13 @@ def _differing(modules: list[nn.Module], trained: set[str]) -> dict[str, Tensor]
 def check_seeds(seeds: Sequence[int]) -> None:
     """Seeds are distinct whole numbers, at least one of them."""
     if len(seeds) == 0:
-        raise ValueError("no seeds: give at least one")
+        raise UserError("no seeds: give at least one")
     for seed in seeds:
         if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 2**32:
-            raise ValueError(f"seed {seed!r}: must be a whole number from 0 to {2**32 - 1}")
+            raise UserError(f"seed {seed!r}: must be a whole number from 0 to {2**32 - 1}")
     if len(set(seeds)) < len(seeds):
         twice = next(seed for i, seed in enumerate(seeds) if seed in seeds[:i])
-        raise ValueError(f"seed {twice} is given twice: every seed once")
+        raise UserError(f"seed {twice} is given twice: every seed once")
 
 
 def one_line(error: BaseException) -> str:

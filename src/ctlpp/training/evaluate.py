@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
+from ctlpp.files import UserError
 from ctlpp.training.batches import Split
 from ctlpp.training.crowd import Crowd
 from ctlpp.training.graphs import Replays
@@ -96,13 +97,15 @@ def evaluate(
     for name, split in splits.items():
         lengths = [length for length in sorted(split) if len(split[length][1])]
         if not lengths:
-            raise ValueError(f"split {name!r} is empty: nothing to evaluate")
+            raise UserError(f"split {name!r} is empty: nothing to evaluate")
         sums = torch.stack([tally.over(*split[length], batch) for length in lengths])  # (lengths, S, 2)
         sizes = torch.tensor([len(split[length][1]) for length in lengths], dtype=torch.float64)
         sums = torch.cat([sums.sum(0, keepdim=True), sums]).cpu()
         means = sums / torch.cat([sizes.sum()[None], sizes])[:, None, None]
         for length, of_length in zip([0, *lengths], means.tolist(), strict=True):
-            scores += [Score(seed, name, length, *pair) for seed, pair in zip(crowd.seeds, of_length, strict=True)]
+            scores += [
+                Score(seed, name, length, *pair) for seed, pair in zip(crowd.seeds, of_length, strict=True)
+            ]
     return scores
 
 

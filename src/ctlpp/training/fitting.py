@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from ctlpp.benchmark.task import Task
+from ctlpp.files import UserError
 
 
 def check_fit(config: dict[str, Any], task: Task, run: Path, data: Path) -> None:
@@ -13,13 +14,19 @@ def check_fit(config: dict[str, Any], task: Task, run: Path, data: Path) -> None
         ("symbols", config["n_classes"], task.n_symbols),
     ):
         if ours != theirs:
-            raise ValueError(f"{data} has {theirs} {what}, the run in {run} was trained with {ours}: they do not fit")
+            raise UserError(
+                f"{data} has {theirs} {what}, the run in {run} was trained with {ours}: they do not fit"
+            )
     trained = config.get("task")
     if not trained:
         return
     if trained["order"] != task.order:
-        raise ValueError(f"{data} is written {task.order}, the run in {run} was trained {trained['order']}")
+        raise UserError(f"{data} is written {task.order}, the run in {run} was trained {trained['order']}")
     tables = {name: list(table) for name, table in task.functions.items()}
     if trained["functions"] != tables:
-        other = next((name for name in tables if trained["functions"].get(name) != tables[name]), "the order of names")
-        raise ValueError(f"{data} has other functions than the run in {run} was trained with ({other}); use its task")
+        other = next(
+            (name for name in tables if trained["functions"].get(name) != tables[name]), "the order of names"
+        )
+        raise UserError(
+            f"{data} has other functions than the run in {run} was trained with ({other}); use its task"
+        )

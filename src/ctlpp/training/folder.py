@@ -9,7 +9,8 @@ from pathlib import Path
 from types import NoneType
 from typing import Any
 
-from ctlpp.training.checkpoint import FORMAT, make_folder, write_atomically
+from ctlpp.files import UserError, make_folder, write_json
+from ctlpp.runs.checkpoint import FORMAT
 from ctlpp.training.recipe import SAVING
 
 _DECIDES = ("model", "options", "variant", "protocol", "vocab_size", "n_classes", "seeds", "parameters")
@@ -43,7 +44,9 @@ def locked(folder: Path) -> Iterator[None]:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
-                raise ValueError(f"{folder} is in use by another process: wait for it, or choose another") from error
+                raise UserError(
+                    f"{folder} is in use by another process: wait for it, or choose another"
+                ) from error
         yield
     finally:
         os.close(handle)
@@ -54,7 +57,7 @@ def _check_ours(folder: Path) -> None:
     if folder.is_dir() and not (folder / "config.json").exists():
         strange = sorted(p.name for p in folder.iterdir() if p.name not in _OURS and p.suffix != ".part")
         if strange:
-            raise ValueError(f"{folder} holds other files ({strange[0]}, …): choose an empty or a new folder")
+            raise UserError(f"{folder} holds other files ({strange[0]}, …): choose an empty or a new folder")
 
 
 def claim(folder: Path, config: dict[str, Any], resume: bool) -> dict[str, Any]:
@@ -64,7 +67,7 @@ def claim(folder: Path, config: dict[str, Any], resume: bool) -> dict[str, Any]:
         write_json(path, config)
         return config
     if not resume:
-        raise ValueError(f"{folder} already holds a run: continue it with --resume, or choose another folder")
+        raise UserError(f"{folder} already holds a run: continue it with --resume, or choose another folder")
     found = read_config(folder)
     check_same(folder, found, config)
     return found
@@ -76,20 +79,28 @@ def read_config(folder: Path) -> dict[str, Any]:
         config = json.loads((folder / "config.json").read_text())
     except FileNotFoundError as error:
         if not folder.exists():
-            raise ValueError(f"{folder} does not exist: name a run folder, as `ctlpp train` writes it") from error
-        inside = next((path.parent for depth in _DEPTHS for path in sorted(folder.glob(f"{depth}config.json"))), None)
-        remedy = f"choose one inside, as {inside}" if inside else "name a run folder, as `ctlpp train` writes it"
-        raise ValueError(f"no run in {folder}: there is no config.json in it; {remedy}") from error
+            raise UserError(
+                f"{folder} does not exist: name a run folder, as `ctlpp train` writes it"
+            ) from error
+        inside = next(
+            (path.parent for depth in _DEPTHS for path in sorted(folder.glob(f"{depth}config.json"))), None
+        )
+        remedy = (
+            f"choose one inside, as {inside}" if inside else "name a run folder, as `ctlpp train` writes it"
+        )
+        raise UserError(f"no run in {folder}: there is no config.json in it; {remedy}") from error
     except NotADirectoryError as error:
-        raise ValueError(f"{folder} is a file, not a run folder, as `ctlpp train` writes it") from error
+        raise UserError(f"{folder} is a file, not a run folder, as `ctlpp train` writes it") from error
     except (OSError, ValueError, RecursionError) as error:
-        raise ValueError(f"{folder / 'config.json'} cannot be read: {str(error).splitlines()[0]}") from error
+        raise UserError(f"{folder / 'config.json'} cannot be read: {str(error).splitlines()[0]}") from error
     if not isinstance(config, dict):
         raise _damaged(folder, "it holds no JSON object")
     if config.get("format", FORMAT) != FORMAT:
         versions = config.get("versions")
         version = versions.get("ctlpp", "unknown") if isinstance(versions, dict) else "unknown"
-        raise ValueError(f"{folder} was written by another version of ctlpp ({version}): train again in a new folder")
+        raise UserError(
+            f"{folder} was written by another version of ctlpp ({version}): train again in a new folder"
+        )
     for place, kind in _KINDS.items():
         value: Any = config
         for key in place:
@@ -99,19 +110,19 @@ def read_config(folder: Path) -> dict[str, Any]:
     return config
 
 
-def _damaged(folder: Path, why: str) -> ValueError:
-    return ValueError(f"{folder / 'config.json'} is damaged ({why}): train in a new folder")
+def _damaged(folder: Path, why: str) -> UserError:
+    return UserError(f"{folder / 'config.json'} is damaged ({why}): train in a new folder")
 
 
 def check_kept(folder: Path, remedy: str) -> None:
-    """Raise ValueError if a run is finished and its checkpoint was not kept."""
+    """Raise UserError if a run is finished and its checkpoint was not kept."""
     if (folder / "result.json").is_file() and not any((folder / "checkpoint").glob("step-*.json")):
         lost = f"the run in {folder} is finished, and only its small files were kept, not its checkpoint"
-        raise ValueError(f"{lost}: {remedy}")
+        raise UserError(f"{lost}: {remedy}")
 
 
 def check_last(folder: Path, step: int, damaged: Sequence[str]) -> None:
-    """Raise ValueError if a run is finished, but the newest checkpoint that is whole, of this step, is not its last."""
+    """Raise UserError if a run is finished, but the newest checkpoint that is whole, of this step, is not its last."""
     path = folder / "result.json"
     if not path.is_file():
         return
@@ -120,7 +131,7 @@ def check_last(folder: Path, step: int, damaged: Sequence[str]) -> None:
         if step != (last := int(json.loads(path.read_text())["steps"])):
             lost.append(f"{folder / 'checkpoint' / f'step-{last:09d}.json'} is missing")
     if lost:
-        raise ValueError(
+        raise UserError(
             f"{lost[0]}: the finished run in {folder} keeps its results, but its weights are lost;"
             f" `ctlpp train … --resume`, as it was trained, makes them anew from step {step}"
         )
@@ -136,7 +147,7 @@ def check_same(folder: Path, found: dict[str, Any], wanted: dict[str, Any]) -> N
             raise _other(folder, key, found["recipe"].get(key), value)
     for split, digest in wanted["data"].items():
         if found["data"].get(split) != digest:
-            raise ValueError(
+            raise UserError(
                 f"the data has changed since the run in {folder} began (split {split}):"
                 " resume with the data it began with, or choose another folder"
             )
@@ -156,7 +167,10 @@ def move(folder: Path, config: dict[str, Any], here: str, step: int) -> tuple[di
         return config, ""
     config = config | {"continued": moves | {f"step {step}": here}}
     write_json(folder / "config.json", config)
-    return config, f"the run was on {last}; from step {step} on it is on {here}, so it may not continue exactly"
+    return (
+        config,
+        f"the run was on {last}; from step {step} on it is on {here}, so it may not continue exactly",
+    )
 
 
 def where(config: dict[str, Any]) -> str:
@@ -165,8 +179,8 @@ def where(config: dict[str, Any]) -> str:
     return ", ".join([*engine, *(f"{name} {version}" for name, version in config["versions"].items())])
 
 
-def _other(folder: Path, key: str, found: object, wanted: object) -> ValueError:
-    return ValueError(
+def _other(folder: Path, key: str, found: object, wanted: object) -> UserError:
+    return UserError(
         f"the run in {folder} has {key} {_text(found)}, not {_text(wanted)}:"
         " resume with the same settings, or choose another folder"
     )
@@ -175,8 +189,3 @@ def _other(folder: Path, key: str, found: object, wanted: object) -> ValueError:
 def _text(value: object) -> str:
     text = json.dumps(value) if not isinstance(value, str) else value or "none"
     return text if len(text) <= 60 else text[:57] + "…"
-
-
-def write_json(path: Path, value: object) -> None:
-    """A JSON file, put in its place in one move."""
-    write_atomically(path, json.dumps(value, indent=2, ensure_ascii=False).encode() + b"\n")

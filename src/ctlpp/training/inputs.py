@@ -9,21 +9,26 @@ from typing import Any
 
 import torch
 
+from ctlpp.files import UserError
 from ctlpp.models.own import Factory, load
 from ctlpp.models.sizes import check_sizes
 from ctlpp.models.zoo import MODELS, PRESETS
+from ctlpp.runs.metrics import TRAINING
 from ctlpp.storage.task_file import to_json
 from ctlpp.training.batches import Split
-from ctlpp.training.metrics import TRAINING
 
 
-def find_model(model: str | Factory, preset: str, options: Mapping[str, Any]) -> tuple[str, Factory, dict[str, Any]]:
+def find_model(
+    model: str | Factory, preset: str, options: Mapping[str, Any]
+) -> tuple[str, Factory, dict[str, Any]]:
     """Name, factory and all keyword arguments of a model; `options` override those of the preset."""
     if preset not in PRESETS:
-        raise ValueError(f"unknown preset {preset!r}: choose from {', '.join(PRESETS)}")
+        raise UserError(f"unknown preset {preset!r}: choose from {', '.join(PRESETS)}")
     if isinstance(model, str) and ":" not in model:
         if model not in MODELS:
-            raise ValueError(f"unknown model {model!r}: choose from {', '.join(MODELS)}, or package.module:factory")
+            raise UserError(
+                f"unknown model {model!r}: choose from {', '.join(MODELS)}, or package.module:factory"
+            )
         sizes = {**MODELS[model].sizes[preset], **options}
         maker: Any = MODELS[model].factory
         check_sizes(model, maker, options, sizes)
@@ -35,7 +40,9 @@ def find_model(model: str | Factory, preset: str, options: Mapping[str, Any]) ->
         own = model
         name = f"{getattr(model, '__module__', '?')}:{getattr(model, '__qualname__', type(model).__name__)}"
     else:
-        raise ValueError(f"model of type {type(model).__name__}: give a name, package.module:factory or a callable")
+        raise UserError(
+            f"model of type {type(model).__name__}: give a name, package.module:factory or a callable"
+        )
     return name, lambda vocab_size, n_classes: own(vocab_size, n_classes, **options), dict(options)
 
 
@@ -44,12 +51,14 @@ def find_device(name: str) -> torch.device:
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if name != "cpu" and not re.fullmatch(r"cuda(:\d{1,4})?", name):
-        raise ValueError(f"unknown device {name!r}: choose from auto, cpu, cuda")
+        raise UserError(f"unknown device {name!r}: choose from auto, cpu, cuda")
     if name != "cpu" and not torch.cuda.is_available():
-        raise ValueError(f"device {name!r}: PyTorch finds no CUDA GPU on this machine; use cpu")
+        raise UserError(f"device {name!r}: PyTorch finds no CUDA GPU on this machine; use cpu")
     number = name.partition(":")[2]
     if number and int(number) >= (count := torch.cuda.device_count()):
-        raise ValueError(f"device {name!r}: this machine has cuda:0" + (f" to cuda:{count - 1}" if count > 1 else ""))
+        raise UserError(
+            f"device {name!r}: this machine has cuda:0" + (f" to cuda:{count - 1}" if count > 1 else "")
+        )
     if number:
         torch.cuda.set_device(int(number))  # graphs and kernels take the current one
     return torch.device(name)
@@ -76,20 +85,20 @@ def read_data(data: Any, splits: Sequence[str] | None = None) -> Data:
     """The splits of a dataset, or of {name: {length: (tokens, targets)}}; iid and ood are evaluated unless told."""
     if not isinstance(data, Mapping) and not hasattr(data, "task"):
         kinds = "give a dataset, as `ctlpp.load(folder)` reads it, or a dictionary of splits"
-        raise ValueError(f"data of type {type(data).__name__}: {kinds}")
+        raise UserError(f"data of type {type(data).__name__}: {kinds}")
     task = None if isinstance(data, Mapping) else data.task
     names = list(data) if task is None else list(data.splits)
     usual = [name for name in ("iid", "ood") if name in names] or [name for name in names if name != "train"]
     held_out = usual if splits is None else list(splits)
     for name in ["train", *held_out]:
         if name not in names:
-            raise ValueError(f"unknown split {name!r}: choose from {', '.join(names)}")
+            raise UserError(f"unknown split {name!r}: choose from {', '.join(names)}")
         if name == TRAINING:
-            raise ValueError(f"a split cannot be called {name!r}: that is the name of the training loss")
+            raise UserError(f"a split cannot be called {name!r}: that is the name of the training loss")
     tensors = {name: data[name] if task is None else data.tensors(name) for name in ["train", *held_out]}
     pairs = [pair for split in tensors.values() for pair in split.values() if len(pair[1])]
     if not any(len(targets) for _, targets in tensors["train"].values()):
-        raise ValueError("the split 'train' has no examples: there is nothing to train on")
+        raise UserError("the split 'train' has no examples: there is nothing to train on")
     return Data(
         splits=tensors,
         held_out=tuple(held_out),

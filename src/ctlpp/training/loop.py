@@ -12,12 +12,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ctlpp.training import checkpoint
+from ctlpp.files import UserError
+from ctlpp.runs import checkpoint
+from ctlpp.runs.metrics import TRAINING, Metrics
+from ctlpp.runs.observers import StepStats, tell
 from ctlpp.training.batches import Batches, Split
 from ctlpp.training.evaluate import Score, Tally, evaluate
 from ctlpp.training.folder import check_kept, write_json
-from ctlpp.training.metrics import TRAINING, Metrics
-from ctlpp.training.observers import StepStats, tell
 from ctlpp.training.result import Run, check_facts, fill, strip
 from ctlpp.training.step import Stepper
 
@@ -73,7 +74,9 @@ class Training:
         for line in damaged:
             tell(self.observers, "on_note", f"warning: {line}: falling back to the checkpoint before")
         if facts.get("format") != checkpoint.FORMAT or facts.get("parameters") != self.config["parameters"]:
-            raise ValueError(f"the checkpoint in {self.folder} is of another model or version: choose another folder")
+            raise UserError(
+                f"the checkpoint in {self.folder} is of another model or version: choose another folder"
+            )
         check_facts(facts, self.folder)
         fill(self.stepper.crowd, tensors)
         for name in ("mean", "square", "diverged"):

@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from ctlpp.files import UserError
 from ctlpp.kernels import fast
 from ctlpp.training.crowd import Crowd, one_line
 from ctlpp.training.recipe import Recipe
@@ -29,9 +30,11 @@ def probe(crowd: Crowd, recipe: Recipe, tokens: Tensor, targets: Tensor, bf16: b
     except torch.OutOfMemoryError:
         raise
     except Exception as error:
-        raise ValueError(f"the model failed in a training step: {type(error).__name__}: {one_line(error)}") from error
+        raise UserError(
+            f"the model failed in a training step: {type(error).__name__}: {one_line(error)}"
+        ) from error
     if any(not torch.equal(old, new) for old, new in zip(generators, _generator_states(), strict=True)):
-        raise ValueError(
+        raise UserError(
             "the model draws from the global random generator in forward, so its seeds could not be repeated:"
             " use F.dropout, torch.rand_like, torch.randn_like or torch.bernoulli"
         )
@@ -41,7 +44,9 @@ def probe(crowd: Crowd, recipe: Recipe, tokens: Tensor, targets: Tensor, bf16: b
     return _reason_against_vectorising(crowd, recipe, tokens, targets, bf16)
 
 
-def _reason_against_vectorising(crowd: Crowd, recipe: Recipe, tokens: Tensor, targets: Tensor, bf16: bool) -> str:
+def _reason_against_vectorising(
+    crowd: Crowd, recipe: Recipe, tokens: Tensor, targets: Tensor, bf16: bool
+) -> str:
     """Why two seeds cannot run as one computation, in one line; "" if they can."""
     if len(crowd.seeds) == 1:
         return ""
@@ -97,7 +102,9 @@ def _try_together(crowd: Crowd, recipe: Recipe, tokens: Tensor, targets: Tensor,
 def _trial(crowd: Crowd, group: slice, recipe: Recipe, bf16: bool) -> Stepper:
     """A throw-away copy of some seeds, ready to train."""
     extras = {name: extra[group].clone() for name, extra in crowd.extras.items()}
-    copy = Crowd(deepcopy(crowd.module).train(), crowd.seeds[group], crowd.places, crowd.weights[group].clone(), extras)
+    copy = Crowd(
+        deepcopy(crowd.module).train(), crowd.seeds[group], crowd.places, crowd.weights[group].clone(), extras
+    )
     copy.kernels = crowd.kernels
     return Stepper(copy, recipe, Optimizer.of(copy), len(copy.seeds), bf16)
 

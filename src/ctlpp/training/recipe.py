@@ -9,13 +9,15 @@ Example:
     1000
     >>> Recipe(lr=0)
     Traceback (most recent call last):
-    ValueError: lr 0: must be above 0 and at most 1
+    ctlpp.files.UserError: lr 0: must be above 0 and at most 1
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from math import cos, pi
 from typing import Any
+
+from ctlpp.files import UserError
 
 SAVING = ("checkpoint_every", "checkpoint_minutes")  # settings that leave the results alone
 _FROM_ZERO = ("warmup", "batch_seed", "early_stop", "eval_every", "checkpoint_every")
@@ -44,7 +46,9 @@ class Recipe:
     checkpoint_minutes: float = 10.0  # save at least this often, whatever the steps
     early_stop: int = 0  # stop once all seeds are settled for so many evaluations in a row; 0 for never
     settled_accuracy: float = 0.99  # a settled seed has at least this iid accuracy (or the first split's) …
-    settled_change: float = 0.005  # … and no split's accuracy moved by more than this since the last evaluation
+    settled_change: float = (
+        0.005  # … and no split's accuracy moved by more than this since the last evaluation
+    )
     curriculum: str = ""  # "package.module:function", see `ctlpp.training.batches`; "" for none
 
     def __post_init__(self) -> None:
@@ -55,12 +59,20 @@ class Recipe:
             self._check(name, value < 2**63, "must be below 2 to the power of 63")
         self._check("lr", _is_number(self.lr) and 0 < self.lr <= 1, "must be above 0 and at most 1")
         self._check("eps", _is_number(self.eps) and 0 < self.eps <= 1, "must be above 0 and at most 1")
-        self._check("weight_decay", _is_number(self.weight_decay) and 0 <= self.weight_decay <= 1, "must be 0 to 1")
-        self._check("clip", _is_number(self.clip) and 0 <= self.clip < 1e6, "must be 0 (none) to a million")
-        betas = isinstance(self.betas, tuple) and len(self.betas) == 2 and all(_is_number(b) for b in self.betas)
-        self._check("betas", betas and all(0 <= b < 1 for b in self.betas), "must be two numbers from 0 to below 1")
         self._check(
-            "checkpoint_minutes", _is_number(self.checkpoint_minutes) and self.checkpoint_minutes > 0, "must be above 0"
+            "weight_decay", _is_number(self.weight_decay) and 0 <= self.weight_decay <= 1, "must be 0 to 1"
+        )
+        self._check("clip", _is_number(self.clip) and 0 <= self.clip < 1e6, "must be 0 (none) to a million")
+        betas = (
+            isinstance(self.betas, tuple) and len(self.betas) == 2 and all(_is_number(b) for b in self.betas)
+        )
+        self._check(
+            "betas", betas and all(0 <= b < 1 for b in self.betas), "must be two numbers from 0 to below 1"
+        )
+        self._check(
+            "checkpoint_minutes",
+            _is_number(self.checkpoint_minutes) and self.checkpoint_minutes > 0,
+            "must be above 0",
         )
         for name in ("settled_accuracy", "settled_change"):
             value = getattr(self, name)
@@ -70,11 +82,13 @@ class Recipe:
         self._choose("batch_order", "shared", "per_seed")
         self._choose("length_mix", "natural", "even")
         self._choose("precision", "auto", "float32", "bf16")
-        self._check("curriculum", isinstance(self.curriculum, str), "must be package.module:function, or empty")
+        self._check(
+            "curriculum", isinstance(self.curriculum, str), "must be package.module:function, or empty"
+        )
 
     def _check(self, name: str, right: bool, rule: str) -> None:
         if not right:
-            raise ValueError(f"{name} {getattr(self, name)!r}: {rule}")
+            raise UserError(f"{name} {getattr(self, name)!r}: {rule}")
 
     def _choose(self, name: str, *choices: str) -> None:
         self._check(name, getattr(self, name) in choices, f"choose from {', '.join(choices)}")
@@ -116,7 +130,14 @@ _released = {
 _LSTM_ON_S = replace(_recurrent, batch=128, lr=1e-3, optimizer="adam")  # as in the released sweep
 
 _quick = replace(
-    OWN, batch=32, lr=5e-3, warmup=100, schedule="cosine", length_mix="even", eval_every=200, checkpoint_every=1000
+    OWN,
+    batch=32,
+    lr=5e-3,
+    warmup=100,
+    schedule="cosine",
+    length_mix="even",
+    eval_every=200,
+    checkpoint_every=1000,
 )
 _quick_recurrent = replace(_quick, steps=1000)
 _quick_transformer = replace(_quick, steps=1000, lr=2e-3, weight_decay=1.0)
@@ -147,13 +168,13 @@ def watching(recipe: Mapping[str, Any]) -> tuple[str, ...]:
 def recipe_for(model: str, preset: str = "released", variant: str = "", **changes: Any) -> Recipe:
     """The recipe of a model of the zoo, with some settings changed. One of your own, `a.b:c`, has that of the NDR."""
     if preset not in RECIPES:
-        raise ValueError(f"unknown preset {preset!r}: choose from {', '.join(RECIPES)}")
+        raise UserError(f"unknown preset {preset!r}: choose from {', '.join(RECIPES)}")
     if ":" not in model and model not in RECIPES[preset]:
         choices = f"{', '.join(RECIPES[preset])}, or package.module:factory"
-        raise ValueError(f"unknown model {model!r}: choose from {choices}")
+        raise UserError(f"unknown model {model!r}: choose from {choices}")
     names = [field.name for field in fields(Recipe)]
     if unknown := [name for name in changes if name not in names]:
-        raise ValueError(f"unknown setting {unknown[0]!r}: choose from {', '.join(names)}")
+        raise UserError(f"unknown setting {unknown[0]!r}: choose from {', '.join(names)}")
     on_s = (model, preset, variant) == ("lstm", "released", "S")
     recipe = _LSTM_ON_S if on_s else RECIPES[preset].get(model, RECIPES[preset]["ndr"])
     return replace(recipe, **changes)

@@ -7,11 +7,12 @@ from typing import Any
 
 from torch import Tensor
 
+from ctlpp.files import UserError
+from ctlpp.runs.metrics import TRAINING, Metrics
 from ctlpp.training.batches import Split
 from ctlpp.training.crowd import Crowd
 from ctlpp.training.evaluate import Score, Tally, evaluate
-from ctlpp.training.metrics import TRAINING, Metrics
-from ctlpp.wording import count
+from ctlpp.words import plural
 
 
 @dataclass
@@ -29,12 +30,16 @@ class Run:
     notes: tuple[str, ...] = ()  # what was not as usual when it was loaded
 
     def __repr__(self) -> str:
-        about, many = self.config, count(len(self.crowd.seeds))
-        return f"<{about['model']} on {about['variant'] or 'own data'}: {many}, {count(self.step, 'step')}>"
+        about, many = self.config, plural(len(self.crowd.seeds))
+        return f"<{about['model']} on {about['variant'] or 'own data'}: {many}, {plural(self.step, 'step')}>"
 
     @staticmethod
     def from_checkpoint(
-        config: dict[str, Any], crowd: Crowd, tensors: Mapping[str, Tensor], facts: dict[str, Any], folder: Path
+        config: dict[str, Any],
+        crowd: Crowd,
+        tensors: Mapping[str, Tensor],
+        facts: dict[str, Any],
+        folder: Path,
     ) -> "Run":
         """Fill a fresh crowd with the weights of a checkpoint."""
         check_facts(facts, folder)
@@ -43,11 +48,15 @@ class Run:
         metrics = Metrics.from_tensors(strip(tensors, "metrics."), facts["splits"])
         frozen = tensors["diverged"].tolist()
         diverged = {seed: step for seed, step in zip(crowd.seeds, frozen, strict=True) if step >= 0}
-        return Run(config, crowd, metrics, diverged, facts["step"], facts["seconds"], facts.get("aside", 0.0), folder)
+        return Run(
+            config, crowd, metrics, diverged, facts["step"], facts["seconds"], facts.get("aside", 0.0), folder
+        )
 
     def evaluate(self, splits: Mapping[str, Split]) -> list[Score]:
         """Scores of all seeds on other data."""
-        return evaluate(self.crowd, splits, tally=Tally.of(self.crowd, self.config["engine"]["seeds_at_a_time"]))
+        return evaluate(
+            self.crowd, splits, tally=Tally.of(self.crowd, self.config["engine"]["seeds_at_a_time"])
+        )
 
     def table(self) -> list[dict[str, Any]]:
         """One row a seed: its number, its final accuracy on every split, the step it diverged at or None."""
@@ -88,10 +97,16 @@ class Run:
 
 def check_facts(facts: Mapping[str, Any], folder: Path | None) -> None:
     """Refuse a checkpoint that does not say what a run needs to know of it."""
-    kinds: dict[str, type] = {"step": int, "seconds": float, "splits": list, "loss_count": int, "stopped": bool}
+    kinds: dict[str, type] = {
+        "step": int,
+        "seconds": float,
+        "splits": list,
+        "loss_count": int,
+        "stopped": bool,
+    }
     for key, kind in kinds.items():
         if not isinstance(facts.get(key), kind):
-            raise ValueError(
+            raise UserError(
                 f"the checkpoint in {folder} is damaged ({key} is {facts.get(key)}): train in a new folder"
             )
 
@@ -99,7 +114,7 @@ def check_facts(facts: Mapping[str, Any], folder: Path | None) -> None:
 def fill(crowd: Crowd, tensors: Mapping[str, Tensor]) -> None:
     """Put the weights of a checkpoint into a crowd of the same seeds and module."""
     if tensors["weights"].shape != crowd.weights.shape:
-        raise ValueError("the checkpoint is of another model: its weights have another shape")
+        raise UserError("the checkpoint is of another model: its weights have another shape")
     crowd.weights.copy_(tensors["weights"])
     for name, extra in strip(tensors, "extras.").items():
         crowd.extras[name] = extra.to(crowd.device)

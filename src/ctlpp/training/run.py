@@ -18,14 +18,15 @@ from typing import Any
 import torch
 
 import ctlpp
+from ctlpp.files import UserError
 from ctlpp.models.own import Factory, load
-from ctlpp.training import checkpoint
+from ctlpp.runs import checkpoint
+from ctlpp.runs.observers import Notes, tell
 from ctlpp.training.batches import Batches, Curriculum
 from ctlpp.training.crowd import gather
 from ctlpp.training.folder import check_kept, check_last, claim, locked, move, read_config, where
 from ctlpp.training.inputs import Data, find_device, find_model, read_data
 from ctlpp.training.loop import Training, fit
-from ctlpp.training.observers import Notes, tell
 from ctlpp.training.probe import memory_budget, probe, rehearse, seeds_at_a_time, try_kernels
 from ctlpp.training.recipe import Recipe, recipe_for
 from ctlpp.training.result import Run
@@ -58,12 +59,14 @@ def train(
     memory: bytes that activations may take, by default measured. about: anything else to note in `config.json`.
     """
     if isinstance(seeds, int):
-        raise ValueError(f"seeds {seeds}: give several numbers, such as range({seeds})")
+        raise UserError(f"seeds {seeds}: give several numbers, such as range({seeds})")
     name, factory, sizes = find_model(model, preset, options or {})
     known = read_data(data, splits)
     recipe = recipe or recipe_for(name, preset, known.variant)
     place = find_device(device)
-    curriculum = curriculum or (load(recipe.curriculum, "curriculum", "function") if recipe.curriculum else None)
+    curriculum = curriculum or (
+        load(recipe.curriculum, "curriculum", "function") if recipe.curriculum else None
+    )
     batches = Batches(known.splits["train"], recipe, list(seeds), place, curriculum)
     if curriculum is not None:
         batches.at(0)  # one that fails does so before anything is written
@@ -108,11 +111,13 @@ def load_run(folder: Path | str, factory: Factory | None = None, device: str = "
     check_kept(folder, "train it again in a new folder to evaluate or analyse it")
     found = checkpoint.newest(folder / "checkpoint")
     if found is None:
-        raise ValueError(f"the run in {folder} has no checkpoint yet: resume it first")
+        raise UserError(f"the run in {folder} has no checkpoint yet: resume it first")
     tensors, facts, damaged = found
     check_last(folder, facts.get("step", 0), damaged)
     place = find_device(device)
-    crowd = gather(factory, config["vocab_size"], config["n_classes"], config["seeds"], place, config["model"])
+    crowd = gather(
+        factory, config["vocab_size"], config["n_classes"], config["seeds"], place, config["model"]
+    )
     crowd.vectorised = config["engine"]["vectorised"]
     run = Run.from_checkpoint(config, crowd, tensors, facts, folder)
     run.notes = tuple(f"{line}: taken is the checkpoint before, of step {run.step}" for line in damaged)
@@ -126,7 +131,11 @@ def _arrange(stepper: Stepper, batches: Batches, memory: int | None, observers: 
     batch = shapes[-1]
     failure = try_kernels(crowd, recipe, *batch, stepper.bf16)
     if failure:
-        tell(observers, "on_note", f"the fast kernels fail on this machine ({failure}): training goes on without them")
+        tell(
+            observers,
+            "on_note",
+            f"the fast kernels fail on this machine ({failure}): training goes on without them",
+        )
     reason = probe(crowd, recipe, *batch, stepper.bf16)
     crowd.vectorised = not reason
     if reason:
@@ -168,6 +177,10 @@ def _config(
             "seeds_at_a_time": stepper.group,
             "threads": torch.get_num_threads(),
         },
-        "versions": {"ctlpp": ctlpp.__version__, "torch": torch.__version__, "python": platform.python_version()},
+        "versions": {
+            "ctlpp": ctlpp.__version__,
+            "torch": torch.__version__,
+            "python": platform.python_version(),
+        },
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
     }

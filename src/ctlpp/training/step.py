@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
+from ctlpp.files import UserError
 from ctlpp.kernels import fast
 from ctlpp.training.crowd import DROPOUT, Crowd
 from ctlpp.training.graphs import Replays
@@ -65,7 +66,9 @@ class Dials:
 
     @staticmethod
     def on(device: torch.device) -> "Dials":
-        return Dials(torch.zeros((), dtype=torch.int64, device=device), *torch.zeros(3, device=device).unbind())
+        return Dials(
+            torch.zeros((), dtype=torch.int64, device=device), *torch.zeros(3, device=device).unbind()
+        )
 
     def turn(self, recipe: Recipe, step: int) -> None:
         """Set all for step 0, 1, …"""
@@ -119,7 +122,9 @@ class Stepper:
         first = 0
         while first < len(self.keys):
             group = slice(first, first + self.group)
-            if self._step(group, *((tokens[group], targets[group]) if targets.ndim == 2 else (tokens, targets))):
+            if self._step(
+                group, *((tokens[group], targets[group]) if targets.ndim == 2 else (tokens, targets))
+            ):
                 first += self.group
             else:
                 self._make_room()
@@ -143,7 +148,9 @@ class Stepper:
     def _make_room(self) -> None:
         """Go on with half as many seeds at a time."""
         if self.group == 1:
-            raise ValueError(f"out of memory on {self.crowd.device} even with one seed at a time: use a smaller batch")
+            raise UserError(
+                f"out of memory on {self.crowd.device} even with one seed at a time: use a smaller batch"
+            )
         self.regroup(-(-self.group // 2))
         if self.crowd.device.type == "cuda":
             torch.cuda.empty_cache()
@@ -152,11 +159,20 @@ class Stepper:
         """Losses (S,) and gradients (S, P) of some seeds."""
         quick = self._quick(tokens.shape[-1])
         if quick is not None:
-            keys, gradient = step_keys(self.keys[group], self.dials.step), self._gradient[: len(self.keys[group])]
+            keys, gradient = (
+                step_keys(self.keys[group], self.dials.step),
+                self._gradient[: len(self.keys[group])],
+            )
             views = self.crowd.views(gradient)
             with torch.no_grad():
                 losses = quick(
-                    self.crowd.module, self.crowd.parameters(group), views, keys, tokens, targets, torch.bfloat16
+                    self.crowd.module,
+                    self.crowd.parameters(group),
+                    views,
+                    keys,
+                    tokens,
+                    targets,
+                    torch.bfloat16,
                 )
             return losses, gradient
         leaves = {name: view.detach().requires_grad_() for name, view in self.crowd.parameters(group).items()}
@@ -182,7 +198,12 @@ class Stepper:
         return fast.find(self.crowd.module, self.crowd.device, columns)
 
     def _losses(
-        self, leaves: dict[str, Tensor], extras: dict[str, Tensor], keys: Tensor, tokens: Tensor, targets: Tensor
+        self,
+        leaves: dict[str, Tensor],
+        extras: dict[str, Tensor],
+        keys: Tensor,
+        tokens: Tensor,
+        targets: Tensor,
     ) -> Tensor:
         def loss_of_one(state: dict[str, Tensor], key: Tensor, tokens: Tensor, targets: Tensor) -> Tensor:
             with Streams(key):
@@ -223,7 +244,11 @@ class Stepper:
         return training
 
     def _adam(self, group: slice, gradient: Tensor, training: Tensor) -> None:
-        weights, mean, square = self.crowd.weights[group], self.optimizer.mean[group], self.optimizer.square[group]
+        weights, mean, square = (
+            self.crowd.weights[group],
+            self.optimizer.mean[group],
+            self.optimizer.square[group],
+        )
         b1, b2 = self.recipe.betas
         if self.recipe.weight_decay and self.recipe.optimizer == "adam":
             gradient.add_(weights * training[:, None], alpha=self.recipe.weight_decay)

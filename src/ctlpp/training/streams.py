@@ -25,8 +25,13 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from ctlpp.files import UserError
+
 _GOLDEN = -7046029254386353131  # odd, so that counter * _GOLDEN visits every 64-bit number once
-_ROUNDS = ((30, -4658895280553007687), (27, -7723592293110705685))  # shift, multiplier: the splitmix64 finaliser
+_ROUNDS = (
+    (30, -4658895280553007687),
+    (27, -7723592293110705685),
+)  # shift, multiplier: the splitmix64 finaliser
 _LANES = 4  # 16-bit numbers in a 64-bit one
 
 
@@ -62,13 +67,17 @@ class Streams(TorchFunctionMode):
         self.position = 0  # 64-bit numbers used so far
 
     def __torch_function__(
-        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
     ) -> Any:
         stand_in = _STAND_INS.get(func)
         if stand_in is not None:
             return stand_in(self, *args, **(kwargs or {}))
         if func in _REFUSED:
-            raise ValueError(
+            raise UserError(
                 f"the model calls {func.__name__}, whose random numbers cannot be drawn per seed:"
                 " use F.dropout, torch.rand_like, torch.randn_like or torch.bernoulli"
             )
@@ -111,7 +120,9 @@ class _Lanes(torch.autograd.Function):
         return _Lanes.apply(words.movedim(in_dims[0], 0)), 0  # type: ignore[no-untyped-call]
 
 
-def _dropout(streams: Streams, input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+def _dropout(
+    streams: Streams, input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
+) -> Tensor:
     if not training or p == 0:
         return input
     if p >= 1:
@@ -155,7 +166,9 @@ def _attention(
         logits = logits.masked_fill(~attn_mask, -torch.inf)
     elif attn_mask is not None:
         logits = logits + attn_mask
-    weights = (logits - logits.detach().amax(-1, keepdim=True)).exp()  # on a CPU six times as fast as a short softmax
+    weights = (
+        logits - logits.detach().amax(-1, keepdim=True)
+    ).exp()  # on a CPU six times as fast as a short softmax
     return _dropout(streams, weights / weights.sum(-1, keepdim=True), dropout_p) @ value
 
 
@@ -177,8 +190,24 @@ _STAND_INS: dict[Callable[..., Any], Callable[..., Any]] = {
     F.multi_head_attention_forward: _multi_head_attention,
 }
 _REFUSED = {
-    *(F.dropout1d, F.dropout2d, F.dropout3d, F.alpha_dropout, F.feature_alpha_dropout, F.gumbel_softmax, F.rrelu),
-    *(torch.dropout, torch.rand, torch.randn, torch.randint, torch.randint_like, torch.randperm, torch.normal),
+    *(
+        F.dropout1d,
+        F.dropout2d,
+        F.dropout3d,
+        F.alpha_dropout,
+        F.feature_alpha_dropout,
+        F.gumbel_softmax,
+        F.rrelu,
+    ),
+    *(
+        torch.dropout,
+        torch.rand,
+        torch.randn,
+        torch.randint,
+        torch.randint_like,
+        torch.randperm,
+        torch.normal,
+    ),
     *(torch.poisson, torch.multinomial, torch.Tensor.bernoulli_, torch.Tensor.uniform_, torch.Tensor.normal_),
     *(torch.Tensor.exponential_, torch.Tensor.random_),
 }

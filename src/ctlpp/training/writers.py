@@ -5,9 +5,10 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from ctlpp.files import UserError
+from ctlpp.runs.metrics import TRAINING
+from ctlpp.runs.observers import StepStats
 from ctlpp.training.evaluate import Score
-from ctlpp.training.metrics import TRAINING
-from ctlpp.training.observers import StepStats
 
 
 def curves(scores: Sequence[Score]) -> dict[str, float]:
@@ -28,7 +29,7 @@ class TensorBoard:
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError as error:
-            raise ValueError("TensorBoard is not installed: pip install 'ctlpp[track]'") from error
+            raise UserError("TensorBoard is not installed: pip install 'ctlpp[track]'") from error
         self.writer: Any = SummaryWriter(str(folder))
 
     def on_step(self, stats: StepStats) -> None:
@@ -53,7 +54,7 @@ class OfflineWandb:
         try:
             import wandb
         except ImportError as error:
-            raise ValueError("Weights & Biases is not installed: pip install 'ctlpp[track]'") from error
+            raise UserError("Weights & Biases is not installed: pip install 'ctlpp[track]'") from error
         self.run: Any = wandb.init(project=project, dir=str(folder), mode="offline")
 
     def on_start(self, config: dict[str, Any], step: int) -> None:

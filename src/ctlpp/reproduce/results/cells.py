@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ctlpp.report.collecting import Record, Seed, candidates, read_whole
 from ctlpp.report.comparing import KEPT, by_rule, key_of, merge, mismatches
-from ctlpp.report.strangers import part, text, whole
+from ctlpp.runs.folder import RunRecord, SeedResult, read_run_with_history, run_folders
+from ctlpp.runs.untrusted import as_dict, as_int, as_str
 from ctlpp.statistics import published as paper
 
 RUNS = "runs"  # the folder of a results folder that holds them
@@ -22,9 +22,9 @@ class Cell:
     """Seeds of one setting, from one or more runs."""
 
     name: str
-    records: tuple[Record, ...] = ()  # finished runs
-    others: tuple[Record, ...] = ()  # unfinished, damaged, of another version or of other settings
-    seeds: tuple[Seed, ...] = ()  # of the finished runs, in order, each once
+    records: tuple[RunRecord, ...] = ()  # finished runs
+    others: tuple[RunRecord, ...] = ()  # unfinished, damaged, of another version or of other settings
+    seeds: tuple[SeedResult, ...] = ()  # of the finished runs, in order, each once
     mismatches: tuple[str, ...] = field(default=())  # why no published number applies; empty if one does
 
     @property
@@ -35,43 +35,43 @@ class Cell:
     @property
     def task(self) -> dict[str, Any]:
         """The task of its data."""
-        return part(self.config.get("task"))
+        return as_dict(self.config.get("task"))
 
     @property
     def model(self) -> str:
         """A name of the zoo."""
-        return text(self.config.get("model"))
+        return as_str(self.config.get("model"))
 
     @property
     def variant(self) -> str:
         """A, R, S, …"""
-        return text(self.config.get("variant"))
+        return as_str(self.config.get("variant"))
 
     @property
     def protocol(self) -> str:
         """Of the data."""
-        return text(self.config.get("protocol"))
+        return as_str(self.config.get("protocol"))
 
     @property
     def preset(self) -> str:
         """Of the hyper-parameters."""
-        return text(self.config.get("preset"))
+        return as_str(self.config.get("preset"))
 
     @property
     def table(self) -> int:
         """The data seed, which decides the functions."""
-        return whole(self.task.get("seed")) or 0
+        return as_int(self.task.get("seed")) or 0
 
     @property
     def sequences(self) -> str:
         """The limit on distinct function sequences of a length, if there is one."""
-        limit = part(self.task.get("recipe")).get("distinct_sequences")
-        return text(limit) or str(whole(limit) or "")
+        limit = as_dict(self.task.get("recipe")).get("distinct_sequences")
+        return as_str(limit) or str(as_int(limit) or "")
 
     @property
     def grid(self) -> tuple[int, int] | None:
         """Shared functions and shared symbols, on S."""
-        knobs = whole(self.task.get("shared_functions")), whole(self.task.get("shared_symbols"))
+        knobs = as_int(self.task.get("shared_functions")), as_int(self.task.get("shared_symbols"))
         return None if knobs[0] is None or knobs[1] is None else (knobs[0], knobs[1])
 
     @property
@@ -79,7 +79,7 @@ class Cell:
         """The published numbers, if they are of this setting."""
         return None if self.mismatches else paper.PUBLISHED.get((self.model, self.variant))
 
-    def select(self, selection: str) -> tuple[Seed, ...]:
+    def select(self, selection: str) -> tuple[SeedResult, ...]:
         """The seeds that a way of counting counts."""
         return self.seeds if selection == ALL else by_rule(self.seeds)
 
@@ -90,29 +90,31 @@ class Cell:
 
 def read_cells(out: Path) -> dict[str, Cell]:
     """All cells of a results folder by name; none if there is no such folder."""
-    by_name: dict[str, list[Record]] = {}
-    for place in candidates(out / RUNS):
+    by_name: dict[str, list[RunRecord]] = {}
+    for place in run_folders(out / RUNS):
         inner = place.relative_to(out / RUNS)
         if inner.parts:
-            by_name.setdefault(inner.parts[0], []).append(read_whole(place, inner.as_posix()))
+            by_name.setdefault(inner.parts[0], []).append(read_run_with_history(place, inner.as_posix()))
     return {name: make_cell(name, by_name[name]) for name in sorted(by_name)}
 
 
-def make_cell(name: str, records: Sequence[Record]) -> Cell:
+def make_cell(name: str, records: Sequence[RunRecord]) -> Cell:
     """Finished runs of the same settings together; a run that differs from the first is set aside."""
-    same: list[Record] = []
-    others: list[Record] = []
+    same: list[RunRecord] = []
+    others: list[RunRecord] = []
     for record in sorted(records, key=lambda record: _first_seed(record)):
         if record.state != "finished":
             others.append(record)
         elif same and key_of(record) != key_of(same[0]):
             reason = f"its settings are not those of {same[0].name}"
-            others.append(Record(record.folder, record.name, "different", reason, record.config, record.seeds))
+            others.append(
+                RunRecord(record.folder, record.name, "different", reason, record.config, record.seeds)
+            )
         else:
             same.append(record)
     reasons = mismatches(same[0].config) if same else ()
     return Cell(name, tuple(same), tuple(others), merge(same), tuple(reasons))
 
 
-def _first_seed(record: Record) -> tuple[int, str]:
+def _first_seed(record: RunRecord) -> tuple[int, str]:
     return min((seed.number for seed in record.seeds), default=0), record.name

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ctlpp.report.comparing import SPLITS
-from ctlpp.report.strangers import part, text
 from ctlpp.reproduce.plan import QUICK
 from ctlpp.reproduce.results.checked import checks_table, settings_table
 from ctlpp.reproduce.results.found import Found, repeats, tables
@@ -33,9 +32,10 @@ from ctlpp.reproduce.results.tables import (
 from ctlpp.reproduce.results.variance import components
 from ctlpp.reproduce.results.verdicts import NEGLIGIBLE, USUAL
 from ctlpp.reproduce.results.wording import NONE, chance, duration, listed, number, table, title
+from ctlpp.runs.untrusted import as_dict, as_str
 from ctlpp.statistics import published as paper
 from ctlpp.statistics.summary import FEWEST
-from ctlpp.wording import count
+from ctlpp.words import plural
 
 NOT_YET = "Nothing of this has run yet."
 RULES = (
@@ -54,7 +54,7 @@ RULES = (
 COMMANDS = {
     "ctlpp reproduce all --plan": "what there is to run, and what it costs",
     "ctlpp reproduce all --scale quick --out miniature": "all of it in miniature, on a CPU in minutes",
-    "ctlpp reproduce table1 --only ndr/R --seeds 0-11 --device cuda --out results": "a part of it at full size; what is"
+    "ctlpp reproduce table1 --only ndr/R --seeds 0-11 --device cuda --out results": "a as_dict of it at full size; what is"
     " there is not trained again, what was interrupted goes on",
     "make results": "tables, figures and this page anew from `results/runs`",
 }
@@ -75,9 +75,13 @@ def repeated(found: Found, places: Places) -> list[str]:
     if not (pairs := repeats(found)):
         return [about, NOT_YET]
     points = [f"- **{name_of(one)}.** {repeats_sentence(found, one, other)}" for _, one, other in pairs]
-    caption = "OOD accuracy of every seed on {} with distinct and with repeated sequences, and means over time."
+    caption = (
+        "OOD accuracy of every seed on {} with distinct and with repeated sequences, and means over time."
+    )
     figures = [
-        places.figure(f"repeats-{variant}", f"Distinct and repeated sequences, {variant}", caption.format(variant))
+        places.figure(
+            f"repeats-{variant}", f"Distinct and repeated sequences, {variant}", caption.format(variant)
+        )
         for variant in ("A", "R")
     ]
     return [about, "\n".join(points), *figures, repeats_table(found)]
@@ -99,14 +103,21 @@ def function_tables(found: Found, places: Places) -> list[str]:
         if groups := by_table(cells):
             one = components(groups)
             matters = "The table matters" if one.chance < 0.05 else "That the table matters cannot be shown"
-            means = listed([f"{number(sum(own) / len(own))} ({count(len(own))})" for own in groups])
+            means = listed([f"{number(sum(own) / len(own))} ({plural(len(own))})" for own in groups])
             points.append(
                 f"- {name_of(cells[0])}: {matters} (p {chance(one.chance)}): the means are {means}. By these estimates"
                 f" those of {paper.SEEDS} seeds on two tables differ by up to {number(reach_of(one))} in 95 % of cases."
             )
-    caption = "OOD accuracy of every seed by function table; the orange line is the mean of the tables' means."
+    caption = (
+        "OOD accuracy of every seed by function table; the orange line is the mean of the tables' means."
+    )
     figure = places.figure("tables", "OOD accuracy by function table", caption)
-    return [about, "\n".join(points) or "Too few seeds on these tables so far.", variance_table(found), figure]
+    return [
+        about,
+        "\n".join(points) or "Too few seeds on these tables so far.",
+        variance_table(found),
+        figure,
+    ]
 
 
 def staged(found: Found, places: Places) -> list[str]:
@@ -150,11 +161,17 @@ def inside(seen: Sequence[Example], places: Places) -> list[str]:
         ends = [number(one.seed.accuracy.get(split)) for split in SPLITS]
         link = f"[all symbols]({places.of(f'figures/similarity-{one.name}.png')})"
         rows.append([f"{name_of(one.cell)}, seed {one.seed.number}", *ends, *numbers, link])
-    notes = [f"No seed on {one.cell.variant} is above {paper.SOLVED}: shown is the best." for one in seen if one.fails]
-    notes += [
-        f"Every seed on {one.cell.variant} is above {paper.SOLVED}: shown is the worst." for one in seen if one.succeeds
+    notes = [
+        f"No seed on {one.cell.variant} is above {paper.SOLVED}: shown is the best."
+        for one in seen
+        if one.fails
     ]
-    figure = places.figure("similarity", f"Similarity matrices of {count(len(seen), 'seed')}", caption)
+    notes += [
+        f"Every seed on {one.cell.variant} is above {paper.SOLVED}: shown is the worst."
+        for one in seen
+        if one.succeeds
+    ]
+    figure = places.figure("similarity", f"Similarity matrices of {plural(len(seen), 'seed')}", caption)
     return [figure, table(["", "IID", "OOD", *measures, "figure"], rows), *notes]
 
 
@@ -198,7 +215,9 @@ def not_analysed(found: Found) -> str:
         for kept in (True, False)
     }
     said = [f"Not analysed yet: {listed(names[True])}."] if names[True] else []
-    said += [f"Not analysed, and no weights are kept to do so: {listed(names[False])}."] if names[False] else []
+    said += (
+        [f"Not analysed, and no weights are kept to do so: {listed(names[False])}."] if names[False] else []
+    )
     return " ".join(said)
 
 
@@ -231,7 +250,7 @@ def runs(found: Found, places: Places) -> list[str]:
         return [NOT_YET]
     time: dict[str, float] = {}
     for record in (record for cell in found.cells.values() for record in cell.records):
-        device = text(part(record.config.get("engine")).get("device_name")) or "an unknown device"
+        device = as_str(as_dict(record.config.get("engine")).get("device_name")) or "an unknown device"
         time[device] = time.get(device, 0.0) + (record.seconds or 0.0)
     spent = listed([f"{duration(seconds)} on {device}" for device, seconds in sorted(time.items())])
     about = (

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ctlpp.report.strangers import part
 from ctlpp.reproduce.results.cells import Cell
 from ctlpp.reproduce.results.wording import NONE, table, title
+from ctlpp.runs.untrusted import as_dict
 from ctlpp.statistics.published import PARAMETERS
 
 CHECKS = {
@@ -12,7 +12,10 @@ CHECKS = {
         "tests/models/test_ndr.py",
         "test_ndr_equals_its_reference",
     ),
-    "NDR: initial weights, scalars and the gate's bias": ("tests/models/test_ndr.py", "test_it_starts_as_released"),
+    "NDR: initial weights, scalars and the gate's bias": (
+        "tests/models/test_ndr.py",
+        "test_it_starts_as_released",
+    ),
     "NDR: where dropout falls": (
         "tests/models/test_ndr.py",
         "test_dropout_falls_on_keys_on_what_attention_read_and_on_whole_columns_of_the_gate",
@@ -21,7 +24,10 @@ CHECKS = {
         "tests/models/test_ndr.py",
         "test_evaluation_takes_more_steps_than_training",
     ),
-    "Transformer: the same by hand": ("tests/models/test_transformer.py", "test_transformer_equals_its_reference"),
+    "Transformer: the same by hand": (
+        "tests/models/test_transformer.py",
+        "test_transformer_equals_its_reference",
+    ),
     "Transformer: initial weights": ("tests/models/test_transformer.py", "test_it_starts_as_released"),
     "Transformer: where dropout falls": (
         "tests/models/test_transformer.py",
@@ -31,7 +37,10 @@ CHECKS = {
         "tests/models/test_recurrent.py",
         "test_bidirectional_lstm_equals_the_one_in_torch",
     ),
-    "Bi-LSTM: where dropout falls": ("tests/models/test_recurrent.py", "test_dropout_falls_on_the_embeddings_only"),
+    "Bi-LSTM: where dropout falls": (
+        "tests/models/test_recurrent.py",
+        "test_dropout_falls_on_the_embeddings_only",
+    ),
     "Bi-LSTM: initial weights": (
         "tests/models/test_recurrent.py",
         "test_recurrent_weights_start_uniform_as_in_torch_and_embeddings_normal",
@@ -71,7 +80,7 @@ def settings_table(cells: list[Cell]) -> str:
     """What the runs themselves say of their models and their training, one line for all that say the same."""
     variants: dict[tuple[str, ...], set[str]] = {}
     for cell in cells:
-        recipe, options = part(cell.config.get("recipe")), part(cell.config.get("options"))
+        recipe, options = as_dict(cell.config.get("recipe")), as_dict(cell.config.get("options"))
         theirs, own = PARAMETERS.get(cell.model), cell.config.get("parameters")
         count = f"{own:,}" if isinstance(own, int) else NONE
         same = {True: " (as theirs)", False: ""}[own == theirs]

@@ -52,7 +52,9 @@ def _planned(found: Found, model: str) -> list[Planned]:
 
 def _only_corner(grid: Mapping[tuple[int, int], Cell], asked: int) -> Claim | None:
     """NDR reaches 1.00 in one corner only."""
-    means = {place: sum(values) / len(values) for place, cell in grid.items() if (values := cell.values("ood"))}
+    means = {
+        place: sum(values) / len(values) for place, cell in grid.items() if (values := cell.values("ood"))
+    }
     if not means:
         return None
     perfect = sorted(place for place, mean in means.items() if mean >= 1 - ROUNDING)
@@ -63,7 +65,9 @@ def _only_corner(grid: Mapping[tuple[int, int], Cell], asked: int) -> Claim | No
     others = [place for place in perfect if place != corner]
     failed = bool(others) or (corner in means and corner not in perfect)
     word = FAILS if failed else HOLDS if len(means) == asked else OPEN
-    return Claim(f"NDR reaches 1.00 only with {MANY} shared functions and {WIDEST} shared symbols", ours, word)
+    return Claim(
+        f"NDR reaches 1.00 only with {MANY} shared functions and {WIDEST} shared symbols", ours, word
+    )
 
 
 def _beside_ndr(

@@ -65,15 +65,21 @@ def drawings(found: Found, seen: Sequence[Example]) -> Iterator[Drawing]:
         if curves:
             yield f"curves-{kind}", partial(draw_learning, curves)
             yield f"lengths-{kind}", partial(draw_by_length, curves)
-    if staged := _one_protocol([cell for one in found.asked("staged") if (cell := found.done(one)) and cell.grid]):
+    if staged := _one_protocol(
+        [cell for one in found.asked("staged") if (cell := found.done(one)) and cell.grid]
+    ):
         yield "staged", partial(draw_staged, [_staged(cell) for cell in staged])
     for variant in VARIANTS:
         beside = {one.name: other for _, one, other in repeats(found) if one.variant == variant}
-        if pairs := [_pair(found, one, beside[one.name]) for one in _one_protocol([found.cells[n] for n in beside])]:
+        if pairs := [
+            _pair(found, one, beside[one.name]) for one in _one_protocol([found.cells[n] for n in beside])
+        ]:
             yield f"repeats-{variant}", partial(draw_repeats, pairs)
     several = {_title(cells[0]): cells for cells in tables(found).values() if len(cells) > 1}
     if several:
-        by_table = {name: [(cell.table, dots(found, cell)) for cell in cells] for name, cells in several.items()}
+        by_table = {
+            name: [(cell.table, dots(found, cell)) for cell in cells] for name, cells in several.items()
+        }
         yield "tables", partial(draw_tables, by_table)
     if every := predictions(found):
         yield (
@@ -81,7 +87,10 @@ def drawings(found: Found, seen: Sequence[Example]) -> Iterator[Drawing]:
             partial(draw_rankings, {_in_lines(one.cell, one.seeds): one.found for one in every}),
         )
     if seen:
-        yield "similarity", partial(draw_side_by_side, [one.matrices for one in seen], [one.value for one in seen])
+        yield (
+            "similarity",
+            partial(draw_side_by_side, [one.matrices for one in seen], [one.value for one in seen]),
+        )
         for one in seen:
             yield f"similarity-{one.name}", partial(draw_symbols, one.matrices)
 
@@ -102,7 +111,9 @@ def dots(found: Found, cell: Cell, split: str = "ood") -> Dots:
 
 
 def _title(cell: Cell) -> str:
-    return f"{title(cell.model)} on {cell.variant}" + ("" if cell.protocol == PUBLISHED else f", {cell.protocol}")
+    return f"{title(cell.model)} on {cell.variant}" + (
+        "" if cell.protocol == PUBLISHED else f", {cell.protocol}"
+    )
 
 
 def _one_protocol(cells: Sequence[Cell]) -> list[Cell]:

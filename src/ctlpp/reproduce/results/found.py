@@ -54,14 +54,20 @@ def find(out: Path, whole: Sequence[Planned] | None = None) -> Found:
     planned = tuple(fitting_plan(cells) if whole is None else whole)
     cells |= {each.name: _as_planned(cells[each.name], each) for each in planned if each.name in cells}
     order = {each.name: at for at, each in enumerate(planned)}
-    ordered = {name: cells[name] for name in sorted(cells, key=lambda name: (order.get(name, len(order)), name))}
+    ordered = {
+        name: cells[name] for name in sorted(cells, key=lambda name: (order.get(name, len(order)), name))
+    }
     return Found(out, planned, ordered, make_rows(ordered))
 
 
 def _as_planned(cell: Cell, planned: Planned) -> Cell:
     """The cell without finished runs that are not what their folder says."""
     why = {record.name: unlike(record.config, planned) for record in cell.records}
-    aside = [replace(record, state="different", reason=why[record.name]) for record in cell.records if why[record.name]]
+    aside = [
+        replace(record, state="different", reason=why[record.name])
+        for record in cell.records
+        if why[record.name]
+    ]
     if not aside:
         return cell
     return make_cell(

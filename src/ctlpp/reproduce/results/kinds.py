@@ -31,7 +31,12 @@ KINDS = (
         "released",
         repeated=True,
     ),
-    Kind("released", "`released`", "the rules of the authors' code, every function sequence drawn anew", "released"),
+    Kind(
+        "released",
+        "`released`",
+        "the rules of the authors' code, every function sequence drawn anew",
+        "released",
+    ),
     Kind("paper", "`paper`", "what the paper's text says", "paper"),
 )
 
@@ -50,7 +55,11 @@ def asked(found: Found, kind: Kind) -> list[Planned]:
 
 def run(found: Found, kind: Kind) -> dict[tuple[str, str], Cell]:
     """Those that have run, by model and variant."""
-    return {(planned.model, planned.variant): cell for planned in asked(found, kind) if (cell := found.done(planned))}
+    return {
+        (planned.model, planned.variant): cell
+        for planned in asked(found, kind)
+        if (cell := found.done(planned))
+    }
 
 
 def main_cells(found: Found) -> list[Cell]:

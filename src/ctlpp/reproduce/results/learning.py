@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from ctlpp.analysis.history import History
 from ctlpp.figures.crowds import mean_over
-from ctlpp.report.strangers import DamagedError, read_columns
 from ctlpp.reproduce.results.cells import Cell
+from ctlpp.runs.history import History
+from ctlpp.runs.untrusted import DamagedError, read_columns
 from ctlpp.statistics.published import LEARNED
 
 LATE = 0.9  # of the steps: what comes after is the last tenth

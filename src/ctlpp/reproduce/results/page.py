@@ -21,7 +21,9 @@ from ctlpp.statistics import published as paper
 
 TITLE = "# Does it reproduce?"
 NOT_COMPARED, NOT_RUN = "not compared", "not run"
-NOT_COMPARABLE = "No run is of the paper's size and settings, so that none is compared with a published number."
+NOT_COMPARABLE = (
+    "No run is of the paper's size and settings, so that none is compared with a published number."
+)
 
 
 def make_page(found: Found, seen: Sequence[Example], page: Path) -> str:
@@ -68,7 +70,12 @@ def short(found: Found, places: Places) -> list[str]:
         f" The dotted line is at {paper.SOLVED}."
     )
     figure = places.figure("table1", "Accuracies of all seeds", caption)
-    return [f"{nearest(found)} {effect_of_repeats(found)}".strip(), "\n".join(points), main_table(found), figure]
+    return [
+        f"{nearest(found)} {effect_of_repeats(found)}".strip(),
+        "\n".join(points),
+        main_table(found),
+        figure,
+    ]
 
 
 def tally(found: Found, kind: Kind) -> str:

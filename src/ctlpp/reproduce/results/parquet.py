@@ -8,15 +8,18 @@ from typing import Any
 
 import pyarrow as pa
 
-from ctlpp.report.collecting import Record
 from ctlpp.reproduce.results.cells import ALL, SELECTIONS, Cell
 from ctlpp.reproduce.results.found import Found
 from ctlpp.reproduce.results.rows import Row
+from ctlpp.runs.folder import RunRecord
 from ctlpp.statistics.summary import Summary, summarise
 
 DIGITS = 6
 _LENGTH = pa.struct(
-    [("length", pa.int32()), *((name, pa.float64()) for name in ("mean", "std", "interval_low", "interval_high"))]
+    [
+        ("length", pa.int32()),
+        *((name, pa.float64()) for name in ("mean", "std", "interval_low", "interval_high")),
+    ]
 )
 _TEXT, _WHOLE, _TEXTS = pa.string(), pa.int64(), pa.list_(pa.string())
 KINDS: dict[str, Any] = {
@@ -34,13 +37,17 @@ def as_table(found: Found) -> pa.Table:
     """All rows; without any, the columns alone."""
     lines = [_line(found, row) for row in found.rows.values()]
     columns = lines[0] if lines else _line(found, _nothing())
-    return pa.table({name: pa.array([line[name] for line in lines], KINDS.get(name, pa.float64())) for name in columns})
+    return pa.table(
+        {name: pa.array([line[name] for line in lines], KINDS.get(name, pa.float64())) for name in columns}
+    )
 
 
 def _nothing() -> Row:
     """A row that says which columns there are."""
-    empty, nobody = Cell("", others=(Record(Path(), "", "foreign"),)), summarise([])
-    return Row(cell=empty, selection=ALL, split="iid", diverged=0, not_converged=0, summary=nobody, lengths={})
+    empty, nobody = Cell("", others=(RunRecord(Path(), "", "foreign"),)), summarise([])
+    return Row(
+        cell=empty, selection=ALL, split="iid", diverged=0, not_converged=0, summary=nobody, lengths={}
+    )
 
 
 def _line(found: Found, row: Row) -> dict[str, Any]:

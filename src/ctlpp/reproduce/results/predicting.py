@@ -8,18 +8,22 @@ import numpy as np
 
 from ctlpp.analysis.correlation import Correlation, correlate
 from ctlpp.analysis.measures import MEASURES, PREDICTORS
-from ctlpp.report.collecting import Seed
-from ctlpp.report.strangers import DamagedError, items, part, read_object, real, whole
 from ctlpp.reproduce.results.cells import Cell
 from ctlpp.reproduce.results.found import Found
 from ctlpp.reproduce.results.kinds import main_cells
 from ctlpp.reproduce.results.tables import name_of
 from ctlpp.reproduce.results.wording import NONE, between, listed, number, table
+from ctlpp.runs.folder import SeedResult
+from ctlpp.runs.untrusted import DamagedError, as_dict, as_float, as_int, as_list, read_json
 from ctlpp.statistics.published import LEARNED
 
 SEEDS = 8  # that have learned their data and are analysed; fewer say little
-APART = 0.1  # of OOD accuracy, between the second worst and the second best seed: less leaves nothing to predict
-ANSWERS = ("codes",)  # measures that are read off answers, new pairs among them: near to OOD accuracy by themselves
+APART = (
+    0.1  # of OOD accuracy, between the second worst and the second best seed: less leaves nothing to predict
+)
+ANSWERS = (
+    "codes",
+)  # measures that are read off answers, new pairs among them: near to OOD accuracy by themselves
 PICTURE = "cosine_across"  # what the paper's similarity matrices show
 
 ABOUT = (
@@ -61,11 +65,14 @@ def _predict(cell: Cell) -> Predicted | None:
     ood = np.array([accuracy[number] for number in values])
     if len(ood) < SEEDS or np.ptp(np.sort(ood)[1:-1]) < APART:
         return None
-    found = {name: correlate(np.array([own.get(name, np.nan) for own in values.values()]), ood) for name in PREDICTORS}
+    found = {
+        name: correlate(np.array([own.get(name, np.nan) for own in values.values()]), ood)
+        for name in PREDICTORS
+    }
     return Predicted(cell, len(ood), {name: one for name, one in found.items() if np.isfinite(one.pearson)})
 
 
-def _learned(seed: Seed) -> bool:
+def _learned(seed: SeedResult) -> bool:
     return not seed.diverged and seed.accuracy.get("iid", 0) > LEARNED and "ood" in seed.accuracy
 
 
@@ -74,12 +81,15 @@ def _measured(cell: Cell) -> dict[int, dict[str, float]]:
     every: dict[int, dict[str, float]] = {}
     for record in cell.records:
         try:
-            content = read_object(record.folder / "analysis" / "analysis.json")
+            content = read_json(record.folder / "analysis" / "analysis.json")
         except DamagedError:
             continue
-        values = {name: items(part(part(content.get("measures")).get(name)).get("values")) for name in MEASURES}
-        for at, seed in enumerate(whole(seed) for seed in items(content.get("seeds"))):
-            own = {name: real(each[at]) for name, each in values.items() if at < len(each)}
+        values = {
+            name: as_list(as_dict(as_dict(content.get("measures")).get(name)).get("values"))
+            for name in MEASURES
+        }
+        for at, seed in enumerate(as_int(seed) for seed in as_list(content.get("seeds"))):
+            own = {name: as_float(each[at]) for name, each in values.items() if at < len(each)}
             if seed is not None:
                 every[seed] = {name: value for name, value in own.items() if value is not None}
     return every
@@ -109,7 +119,9 @@ def sentence(one: Predicted) -> str:
         said += " alone: the intervals of the next have 0 in them" if len(sure) < len(one.inner[:3]) else ""
     if PICTURE not in sure and PICTURE in one.found:
         place, size = one.inner.index(PICTURE) + 1, len(one.inner)
-        said += f"; the similarity of readouts across groups, what the matrices show, is number {place} of {size}"
+        said += (
+            f"; the similarity of readouts across groups, what the matrices show, is number {place} of {size}"
+        )
         said += f" ({number(one.found[PICTURE].pearson)})"
     for name in ANSWERS:
         if name in one.found:

@@ -19,7 +19,7 @@ from ctlpp.reproduce.results.variance import Components, components
 from ctlpp.reproduce.results.wording import between, mean_of, number, published, share, signed
 from ctlpp.statistics import published as paper
 from ctlpp.statistics.summary import LEVEL
-from ctlpp.wording import count
+from ctlpp.words import plural
 
 STILL = 0.01  # of accuracy: a mean that moved less than this over the last tenth of the training is settled
 ALIKE = 0.01  # of accuracy: learned as well as in the paper
@@ -34,7 +34,7 @@ def statement(row: Row) -> str:
     ours, verdict = row.summary, row.verdict
     if verdict is None or row.published is None:
         return ""
-    text = f"{mean_of(ours)} from {count(ours.seeds, 'seed')}, published {number(row.published[0])}"
+    text = f"{mean_of(ours)} from {plural(ours.seeds, 'seed')}, published {number(row.published[0])}"
     text += f" ± {number(row.published[1])}"
     if verdict.interval is not None and ours.seeds > 2:
         text += f"; difference {signed(verdict.difference)} ({between(verdict.interval, sign=True)})"
@@ -90,10 +90,10 @@ def _settled(found: Found, cell: Cell, row: Row) -> Iterator[str]:
     if not one.learned:
         answer = "It cannot be told: no seed has learned its data yet."
     elif not has_learned(found.row(cell, "iid")) and row.verdict and (row.verdict.difference or 0) > 0:
-        few = count(one.seeds - len(one.learned), "seed")
+        few = plural(one.seeds - len(one.learned), "seed")
         answer = f"For {few} to learn the data, but that cannot make the mean higher than published; {moved}."
     elif not has_learned(found.row(cell, "iid")):
-        late = f"{one.late} of {count(one.seeds, 'seed')}" if one.late else "no seed"
+        late = f"{one.late} of {plural(one.seeds, 'seed')}" if one.late else "no seed"
         answer = "So it seems" if one.late else "It cannot be told"
         answer += f": {late} came to it in the last tenth of the steps, {one.seeds - len(one.learned)} have not yet;"
         answer += f" {moved}."
@@ -156,7 +156,11 @@ def reach_of(found: Components) -> float:
 def _protocol(found: Found, cell: Cell, row: Row) -> Iterator[str]:
     for planned in found.asked("table1"):
         other = found.done(planned)
-        if not other or (other.model, other.variant) != (cell.model, cell.variant) or other.protocol == cell.protocol:
+        if (
+            not other
+            or (other.model, other.variant) != (cell.model, cell.variant)
+            or other.protocol == cell.protocol
+        ):
             continue
         if cell.sequences:  # another protocol without them would be two changes at a time
             continue

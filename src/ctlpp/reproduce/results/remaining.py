@@ -10,7 +10,7 @@ from ctlpp.reproduce.plan import Planned
 from ctlpp.reproduce.results.cells import RUNS
 from ctlpp.reproduce.results.found import Found
 from ctlpp.reproduce.results.wording import NONE, duration, ranges, table, title
-from ctlpp.wording import count
+from ctlpp.words import plural
 
 SHORT = {
     "table1": "A and R",
@@ -50,7 +50,7 @@ def progress(found: Found) -> str:
     device = device_of(found)
     takes = f"takes about {duration(START[device] + cost(found, found.plan))} on {DEVICES[device]}"
     if left == planned:
-        return f"Nothing has run yet: the whole plan, {count(planned, 'seed')}, {takes}."
+        return f"Nothing has run yet: the whole plan, {plural(planned, 'seed')}, {takes}."
     return f"{planned - left:,} of {planned:,} planned seeds have run; the rest {takes}."
 
 
@@ -61,7 +61,9 @@ def done_table(found: Found) -> str:
         left = found.missing(one)
         state = [str(len(one.seeds) - len(left)), ranges(left) or NONE]
         rest = duration(cost(found, [one])) if left else NONE
-        rows.append([f"`{one.name}`", ", ".join(one.experiments), f"{one.steps:,}", str(len(one.seeds)), *state, rest])
+        rows.append(
+            [f"`{one.name}`", ", ".join(one.experiments), f"{one.steps:,}", str(len(one.seeds)), *state, rest]
+        )
     head = ["cell", "for", "steps", "seeds", "finished", "remaining", f"on {DEVICES[device_of(found)]}"]
     return table(head, rows)
 
@@ -72,7 +74,14 @@ def summary_table(found: Found) -> str:
     for one in found.plan:
         groups.setdefault((one.experiments[0], one.model, one.protocol), []).append(one)
     rows = [[*_names(key), *_state(found, cells)] for key, cells in groups.items()]
-    head = ["", "model", "protocol", "cells complete", "seeds finished", f"rest, on {DEVICES[device_of(found)]}"]
+    head = [
+        "",
+        "model",
+        "protocol",
+        "cells complete",
+        "seeds finished",
+        f"rest, on {DEVICES[device_of(found)]}",
+    ]
     return table(head, rows)
 
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from statistics import fmean
 
-from ctlpp.report.collecting import Seed
 from ctlpp.report.comparing import SPLITS, converged
 from ctlpp.reproduce.results.cells import ALL, RULE, Cell
 from ctlpp.reproduce.results.verdicts import HIGHER, LOWER, Verdict, beside, is_inside, judge
+from ctlpp.runs.folder import SeedResult
 from ctlpp.statistics.summary import Summary, mean_intervals, summarise
 
 
@@ -63,12 +63,17 @@ def selection_for(cell: Cell) -> str:
 
 def _rows(cell: Cell, selection: str) -> list[Row]:
     seeds = cell.select(selection)
-    columns = {(split, 0): [seed.accuracy[split] for seed in seeds if split in seed.accuracy] for split in SPLITS}
+    columns = {
+        (split, 0): [seed.accuracy[split] for seed in seeds if split in seed.accuracy] for split in SPLITS
+    }
     for split in SPLITS:
         for length in sorted({length for seed in seeds for length in seed.by_length.get(split, {})}):
             own = [seed.by_length.get(split, {}) for seed in seeds]
             columns[split, length] = [values[length] for values in own if length in values]
-    gaps = {"gap": [_gap(seed) for seed in seeds], "equal": [_equal_gap(seed, cell.protocol) for seed in seeds]}
+    gaps = {
+        "gap": [_gap(seed) for seed in seeds],
+        "equal": [_equal_gap(seed, cell.protocol) for seed in seeds],
+    }
     columns |= {(name, 0): [gap for gap in own if gap is not None] for name, own in gaps.items()}
     intervals = mean_intervals(list(columns.values()))
     every = zip(columns.items(), intervals, strict=True)
@@ -101,13 +106,13 @@ def _row(cell: Cell, selection: str, split: str, found: dict[tuple[str, int], Su
     )
 
 
-def _gap(seed: Seed) -> float | None:
+def _gap(seed: SeedResult) -> float | None:
     if not {*SPLITS} <= seed.accuracy.keys():
         return None
     return seed.accuracy["iid"] - seed.accuracy["ood"]
 
 
-def _equal_gap(seed: Seed, protocol: str) -> float | None:
+def _equal_gap(seed: SeedResult, protocol: str) -> float | None:
     """The mean gap over lengths: free of the splits' different mixes of them."""
     iid, ood = (seed.by_length.get(split, {}) for split in SPLITS)
     both = equal_lengths(iid, ood, protocol)

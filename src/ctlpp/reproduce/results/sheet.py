@@ -37,7 +37,10 @@ def sheet(found: Found) -> str:
         "By number of functions": lengths_table(found, main),
         "The gap between IID and OOD": f"{GAPS}\n\n{gaps}" if (gaps := gaps_table(found, main)) else "",
         "How they learned": learning_table(main),
-        **{f"{title(model)} on S: OOD accuracy": grid_table(found, model) for model in ("ndr", "lstm", "transformer")},
+        **{
+            f"{title(model)} on S: OOD accuracy": grid_table(found, model)
+            for model in ("ndr", "lstm", "transformer")
+        },
         "What the paper says of S": claims_table(found),
         "Repeated sequences": repeats_table(found),
         "Function tables": variance_table(found),

@@ -12,12 +12,13 @@ import numpy as np
 from ctlpp.analysis.clusters import Clustering
 from ctlpp.analysis.inputs import Inputs
 from ctlpp.figures.similarity import Matrices
-from ctlpp.report.collecting import Record, Seed
+from ctlpp.files import UserError
 from ctlpp.report.comparing import converged
-from ctlpp.report.strangers import DamagedError, items, part, read_columns, read_object, real, text
 from ctlpp.reproduce.results.cells import Cell
 from ctlpp.reproduce.results.found import Found
 from ctlpp.reproduce.results.wording import number, title
+from ctlpp.runs.folder import RunRecord, SeedResult
+from ctlpp.runs.untrusted import DamagedError, as_dict, as_float, as_list, as_str, read_columns, read_json
 from ctlpp.statistics.published import SOLVED
 from ctlpp.storage.task_file import from_json
 
@@ -30,7 +31,7 @@ class Example:
 
     name: str  # of its figure: success-R, failure-R, failure-A
     cell: Cell
-    seed: Seed
+    seed: SeedResult
     matrices: Matrices
     measures: dict[str, tuple[str, float]]  # label and value
 
@@ -60,7 +61,11 @@ def examples(found: Found) -> list[Example]:
 def _examples(found: Found) -> Iterator[Example]:
     asked = {planned.variant: planned for planned in found.asked("similarity") if planned.model == "ndr"}
     shown: set[tuple[str, int]] = set()
-    for name, variant, best in (("success-R", "R", True), ("failure-R", "R", False), ("failure-A", "A", False)):
+    for name, variant, best in (
+        ("success-R", "R", True),
+        ("failure-R", "R", False),
+        ("failure-A", "A", False),
+    ):
         if variant not in asked or not (cell := found.done(asked[variant])):
             continue
         for record, seed in _ranked(cell, best):
@@ -70,9 +75,11 @@ def _examples(found: Found) -> Iterator[Example]:
                 break
 
 
-def _ranked(cell: Cell, best: bool) -> list[tuple[Record, Seed]]:
+def _ranked(cell: Cell, best: bool) -> list[tuple[RunRecord, SeedResult]]:
     """Analysed seeds, the most telling first."""
-    analysed = [record for record in cell.records if (record.folder / "analysis" / "similarity.parquet").is_file()]
+    analysed = [
+        record for record in cell.records if (record.folder / "analysis" / "similarity.parquet").is_file()
+    ]
     pairs = [(record, seed) for record in analysed for seed in record.seeds if "ood" in seed.accuracy]
     kept = [pair for pair in pairs if converged(pair[1])] or pairs
     return sorted(
@@ -80,7 +87,7 @@ def _ranked(cell: Cell, best: bool) -> list[tuple[Record, Seed]]:
     )
 
 
-def _load(name: str, cell: Cell, record: Record, seed: Seed) -> Example | None:
+def _load(name: str, cell: Cell, record: RunRecord, seed: SeedResult) -> Example | None:
     """A seed from its run's analysis; None if that is damaged."""
     folder = record.folder / "analysis"
     try:
@@ -92,8 +99,10 @@ def _load(name: str, cell: Cell, record: Record, seed: Seed) -> Example | None:
         own = {row["value"]: row for row in rows if row["seed"] == seed.number}
         F = inputs.n_functions
         clusters = [_clustering(own[symbol], F) for symbol in task.symbols]
-        cosines = np.array([own[symbol]["cosines"] for symbol in task.symbols], dtype=np.float32).reshape(-1, F, F)
-        measures = dict(_measures(read_object(folder / "analysis.json"), seed.number))
+        cosines = np.array([own[symbol]["cosines"] for symbol in task.symbols], dtype=np.float32).reshape(
+            -1, F, F
+        )
+        measures = dict(_measures(read_json(folder / "analysis.json"), seed.number))
     except (DamagedError, ValueError, KeyError, TypeError):
         return None
     words = f"{title(cell.model)} on {cell.variant}, seed {seed.number}, OOD {number(seed.accuracy['ood'])}"
@@ -103,15 +112,15 @@ def _load(name: str, cell: Cell, record: Record, seed: Seed) -> Example | None:
 def _clustering(row: dict[str, Any], functions: int) -> Clustering:
     labels, order = np.array(row["clusters"]), np.array(row["order"])
     if labels.shape != (functions,) or sorted(order.tolist()) != list(range(functions)):
-        raise ValueError("clusters of other functions")
+        raise UserError("clusters of other functions")
     return Clustering(labels, order, np.nan)
 
 
 def _measures(content: dict[str, Any], seed: int) -> Iterator[tuple[str, tuple[str, float]]]:
-    at = items(content.get("seeds")).index(seed)
+    at = as_list(content.get("seeds")).index(seed)
     for name in MEASURES:
-        entry = part(part(content.get("measures")).get(name))
-        values = items(entry.get("values"))
-        value = real(values[at]) if at < len(values) else None
+        entry = as_dict(as_dict(content.get("measures")).get(name))
+        values = as_list(entry.get("values"))
+        value = as_float(values[at]) if at < len(values) else None
         if value is not None:
-            yield name, (text(entry.get("label")) or name, value)
+            yield name, (as_str(entry.get("label")) or name, value)

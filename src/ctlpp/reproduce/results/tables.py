@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ctlpp.report.comparing import SPLITS
-from ctlpp.report.strangers import part, text
 from ctlpp.reproduce.results.cells import ALL, RULE, SELECTIONS, Cell
 from ctlpp.reproduce.results.found import Found, repeats, tables
 from ctlpp.reproduce.results.learning import history_of, learning_of
@@ -27,9 +26,10 @@ from ctlpp.reproduce.results.wording import (
     verdict,
     yes,
 )
+from ctlpp.runs.untrusted import as_dict, as_str
 from ctlpp.statistics import published as paper
 from ctlpp.statistics.summary import FEWEST, difference
-from ctlpp.wording import count
+from ctlpp.words import plural
 
 COLUMNS = ("seeds", "mean ± std", "95 % interval", "median", f"above {paper.SOLVED}")
 INSIDE = (
@@ -71,7 +71,9 @@ def counted(found: Found, cells: Sequence[Cell], split: str) -> Iterator[Row]:
 def label(row: Row) -> str:
     """Cell, and the way to count unless there is only one."""
     same = row.cell.select(RULE) == row.cell.select(ALL)
-    return name_of(row.cell) + ("" if same else "; by the paper's rule" if row.selection == RULE else "; all seeds")
+    return name_of(row.cell) + (
+        "" if same else "; by the paper's rule" if row.selection == RULE else "; all seeds"
+    )
 
 
 def numbers(row: Row) -> list[str]:
@@ -111,7 +113,9 @@ def gaps_table(found: Found, cells: Sequence[Cell]) -> str:
         if plain and equal:
             both = ((signed(gap.mean, 3), between(gap.interval, 3, sign=True)) for gap in (plain, equal))
             body.append([label(row), *(word for pair in both for word in pair)])
-    return table(["", "IID − OOD", "95 % interval", "at equal lengths", "95 % interval"], body) if body else ""
+    return (
+        table(["", "IID − OOD", "95 % interval", "at equal lengths", "95 % interval"], body) if body else ""
+    )
 
 
 def excluded_table(found: Found) -> str:
@@ -123,9 +127,11 @@ def excluded_table(found: Found) -> str:
         every, kept = (found.row(cell, "ood", selection) for selection in (ALL, RULE))
         left = len(cell.seeds) - kept.summary.seeds - every.not_converged
         why = [str(every.diverged), str(every.not_converged - every.diverged), str(max(0, left))]
-        both = [f"{mean_of(row.summary)} ({count(row.summary.seeds, 'seed')})" for row in (every, kept)]
+        both = [f"{mean_of(row.summary)} ({plural(row.summary.seeds, 'seed')})" for row in (every, kept)]
         verdicts = [verdict(row.verdict, row.summary.seeds) for row in (every, kept)]
-        body.append([name_of(cell), *why, *(word for pair in zip(both, verdicts, strict=True) for word in pair)])
+        body.append(
+            [name_of(cell), *why, *(word for pair in zip(both, verdicts, strict=True) for word in pair)]
+        )
     head = ["", "diverged", f"IID ≤ {paper.CONVERGED}", f"beyond {paper.SEEDS}"]
     return table([*head, "OOD, all", "verdict", "OOD, rule", "verdict"], body) if body else ""
 
@@ -156,7 +162,9 @@ def repeats_table(found: Found) -> str:
     for _, one, other in repeats(found):
         for split in SPLITS:
             plain, again = (found.row(cell, split) for cell in (one, other))
-            moved = difference(again.summary, (plain.summary.mean or 0, plain.summary.std or 0), plain.summary.seeds, 0)
+            moved = difference(
+                again.summary, (plain.summary.mean or 0, plain.summary.std or 0), plain.summary.seeds, 0
+            )
             change = [signed(moved[0]), between(moved[1], sign=True)] if moved else [NONE, NONE]
             both = [f"{mean_of(row.summary)} ({row.summary.seeds})" for row in (plain, again)]
             body.append([f"{name_of(one)}, {split.upper()}", *both, *change, published(again.published)])
@@ -193,16 +201,22 @@ def runs_table(found: Found) -> str:
     body = []
     for cell in found.cells.values():
         for record in (*cell.records, *cell.others):
-            engine, versions = (part(record.config.get(name)) for name in ("engine", "versions"))
-            device = " ".join(filter(None, (text(engine.get("device_name")), text(engine.get("precision")))))
-            used = ", ".join(f"{name} {text(versions.get(name))}" for name in ("ctlpp", "torch") if versions.get(name))
+            engine, versions = (as_dict(record.config.get(name)) for name in ("engine", "versions"))
+            device = " ".join(
+                filter(None, (as_str(engine.get("device_name")), as_str(engine.get("precision"))))
+            )
+            used = ", ".join(
+                f"{name} {as_str(versions.get(name))}" for name in ("ctlpp", "torch") if versions.get(name)
+            )
             state = record.state + (f": {record.reason}" if record.reason else "")
             if record.state == "finished" and not (record.folder / "analysis" / "analysis.json").is_file():
                 state += ", not analysed"
             seeds = ranges(seed.number for seed in record.seeds)
             steps = NONE if record.step is None else f"{record.step:,}"
-            when = text(record.config.get("started"))[:10]
-            body.append([f"`{record.name}`", seeds, steps, device, duration(record.seconds), used, when, state])
+            when = as_str(record.config.get("started"))[:10]
+            body.append(
+                [f"`{record.name}`", seeds, steps, device, duration(record.seconds), used, when, state]
+            )
     head = ["run", "seeds", "steps", "device", "wall time", "versions", "begun", "state"]
     return table(head, body) if body else ""
 
@@ -212,7 +226,10 @@ def learning_table(cells: Sequence[Cell]) -> str:
     body = []
     for cell in cells:
         if one := learning_of(history_of(cell)):
-            steps = [f"{one.learned[0]:,}" if one.learned else NONE, NONE if one.half is None else f"{one.half:,}"]
+            steps = [
+                f"{one.learned[0]:,}" if one.learned else NONE,
+                NONE if one.half is None else f"{one.half:,}",
+            ]
             ends = [share(len(one.learned), one.seeds), str(one.late), signed(one.moved, 3)]
             body.append([name_of(cell), *steps, *ends])
     head = [f"above {paper.LEARNED} IID to stay", "first seed from step", "half of all from", "all in all"]

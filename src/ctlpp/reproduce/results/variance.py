@@ -52,7 +52,10 @@ def components(groups: Sequence[Sequence[float] | Array]) -> Components:
     """From one list of accuracies a table: at least two tables, and a seed more than there are tables."""
     from scipy.stats import chi2, f
 
-    seeds, every = np.array([len(own) for own in groups]), np.concatenate([np.asarray(own, float) for own in groups])
+    seeds, every = (
+        np.array([len(own) for own in groups]),
+        np.concatenate([np.asarray(own, float) for own in groups]),
+    )
     k, total = len(seeds), len(every)
     assert k > 1
     assert total > k

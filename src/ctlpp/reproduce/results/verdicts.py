@@ -32,7 +32,9 @@ from ctlpp.statistics.summary import FEWEST, LEVEL, Interval, Summary, cautious,
 
 REPRODUCED, HIGHER, LOWER, UNDECIDED = "reproduced", "higher", "lower", "undecided"
 NEGLIGIBLE = 0.02  # of accuracy
-MARGIN = 0.75  # of the published spread: the interval of the difference lies within it if a number is reproduced
+MARGIN = (
+    0.75  # of the published spread: the interval of the difference lies within it if a number is reproduced
+)
 USUAL = 0.8  # level of the interval in which 0 lies if a number is reproduced
 
 
@@ -43,7 +45,9 @@ class Verdict:
     word: str
     difference: float | None = None
     interval: Interval | None = None
-    iid: str = ""  # of the OOD accuracy: how the IID accuracy differs, if that alone keeps it from being reproduced
+    iid: str = (
+        ""  # of the OOD accuracy: how the IID accuracy differs, if that alone keeps it from being reproduced
+    )
 
 
 def judge(ours: Summary, published: tuple[float, float], published_seeds: int = SEEDS) -> Verdict:

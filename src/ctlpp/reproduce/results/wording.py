@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from ctlpp import words
 from ctlpp.reproduce.results.verdicts import UNDECIDED, Verdict
 from ctlpp.statistics import published as paper
 from ctlpp.statistics.summary import Interval, Summary
-from ctlpp.wording import count, roughly
+from ctlpp.words import plural
 
 NONE = "–"
 
@@ -88,7 +89,7 @@ def verdict(found: Verdict | None, seeds: int) -> str:
     if found.iid:
         return f"undecided: {signed(found.difference)}, but IID is **{found.iid}**"
     if found.word == UNDECIDED:
-        return f"undecided with {count(seeds, 'seed')}" if seeds else "undecided, no seed counts"
+        return f"undecided with {plural(seeds, 'seed')}" if seeds else "undecided, no seed counts"
     return f"**{found.word}**" if found.interval is None else f"**{found.word}** ({signed(found.difference)})"
 
 
@@ -115,7 +116,7 @@ def ranges(numbers: Iterable[int]) -> str:
 
 def duration(seconds: float | None) -> str:
     """A time, roughly, where there is one."""
-    return NONE if seconds is None else roughly(seconds)
+    return NONE if seconds is None else words.duration(seconds)
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -19,8 +19,8 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
+from ctlpp.files import UserError, write_atomically
 from ctlpp.report import page as report
-from ctlpp.report.collecting import collect
 from ctlpp.report.writing import is_report
 from ctlpp.reproduce.plan import Planned
 from ctlpp.reproduce.results.cells import RUNS
@@ -30,8 +30,8 @@ from ctlpp.reproduce.results.page import TITLE, make_page
 from ctlpp.reproduce.results.parquet import as_table
 from ctlpp.reproduce.results.sheet import sheet
 from ctlpp.reproduce.results.similar import examples
-from ctlpp.storage.whole import write_whole
-from ctlpp.wording import count
+from ctlpp.runs.folder import find_runs
+from ctlpp.words import plural
 
 FIGURES = "figures"
 
@@ -47,14 +47,14 @@ class Written:
     notes: tuple[str, ...]  # runs that could not be used, and why
 
     def __str__(self) -> str:
-        said = f"{self.seeds:,} of {count(self.planned, 'planned seed')} have run, in {count(self.cells, 'cell')}"
+        said = f"{self.seeds:,} of {plural(self.planned, 'planned seed')} have run, in {plural(self.cells, 'cell')}"
         return "\n".join([said, *self.notes])
 
     def beside(self, done: int, asked: int) -> str:
         """The same where a part of the plan was asked for: what has become of that comes first."""
         if asked in (0, self.planned):
             return str(self)
-        part = f"{done:,} of {count(asked, 'seed')}"
+        part = f"{done:,} of {plural(asked, 'seed')}"
         if done == asked:
             part = "the one seed" if asked == 1 else f"all {asked:,} seeds"
         part += f" asked for {'has' if asked == 1 else 'have'} run"
@@ -81,23 +81,27 @@ def write_page(out: Path, page: Path, plan: Sequence[Planned] | None = None) -> 
 
 
 def check_page(page: Path) -> None:
-    """Raise ValueError if the page must not be written there."""
+    """Raise UserError if the page must not be written there."""
     if page.is_dir():
-        raise ValueError(f"--page {page} is a folder: name the file to write, like {page / 'reproduction.md'}")
+        raise UserError(f"--page {page} is a folder: name the file to write, like {page / 'reproduction.md'}")
     if page.suffix != ".md":
-        raise ValueError(f"--page {page}: the page is Markdown; name a file that ends in .md")
+        raise UserError(f"--page {page}: the page is Markdown; name a file that ends in .md")
     if os.path.lexists(page) and not is_page(page):
-        raise ValueError(f"--page {page} is not a page of ctlpp reproduce, so it is not replaced; choose another file")
+        raise UserError(
+            f"--page {page} is not a page of ctlpp reproduce, so it is not replaced; choose another file"
+        )
     nearest = next(parent for parent in page.parents if os.path.lexists(parent))
     if not nearest.is_dir():
-        raise ValueError(f"--page {page}: {nearest} is not a folder; choose another place")
+        raise UserError(f"--page {page}: {nearest} is not a folder; choose another place")
 
 
 def check_report(out: Path) -> None:
-    """Raise ValueError if something else has the name of the report."""
+    """Raise UserError if something else has the name of the report."""
     path = out / "report.html"
     if os.path.lexists(path) and not is_report(path):
-        raise ValueError(f"{path} is not a report of ctlpp, so it is not replaced: move it, or choose another --out")
+        raise UserError(
+            f"{path} is not a report of ctlpp, so it is not replaced: move it, or choose another --out"
+        )
 
 
 def is_page(path: Path) -> bool:
@@ -132,7 +136,7 @@ def write_report(found: Found) -> None:
     """The page of `ctlpp report` over all runs; none without runs."""
     path = found.out / "report.html"
     if any(cell.records or cell.others for cell in found.cells.values()):
-        replace_file(path, report.make_page(collect([found.out / RUNS])).encode())
+        replace_file(path, report.make_page(find_runs([found.out / RUNS])).encode())
     else:
         path.unlink(missing_ok=True)
 
@@ -154,4 +158,4 @@ def replace_file(path: Path, content: bytes) -> None:
     """Write a file whole or not at all; one that is the same already is left alone."""
     if path.is_file() and path.read_bytes() == content:
         return
-    write_whole(path, content)
+    write_atomically(path, content)

@@ -18,7 +18,9 @@ from torch import Tensor
 from ctlpp.training.evaluate import Score
 from ctlpp.training.recipe import Recipe
 
-TRAINING = "training"  # the split name of the mean loss on the batches since the last evaluation; it has no accuracy
+TRAINING = (
+    "training"  # the split name of the mean loss on the batches since the last evaluation; it has no accuracy
+)
 
 
 class Metrics:
@@ -70,7 +72,9 @@ class Metrics:
             "seed": pa.array([score.seed for _, score in self.rows], pa.int64()),
             "split": pa.array([score.split for _, score in self.rows], pa.string()),
             "length": pa.array([score.length for _, score in self.rows], pa.int32()),
-            "accuracy": pa.array([None if isnan(s.accuracy) else s.accuracy for _, s in self.rows], pa.float64()),
+            "accuracy": pa.array(
+                [None if isnan(s.accuracy) else s.accuracy for _, s in self.rows], pa.float64()
+            ),
             "loss": pa.array([score.loss for _, score in self.rows], pa.float64()),
         }
         file = BytesIO()
@@ -90,7 +94,12 @@ class Metrics:
             return False
         names = [split for split in self.splits if split != TRAINING]
         judge = "iid" if "iid" in names else names[0]
-        good = all(value >= recipe.settled_accuracy for now in last[1:] for (_, s), value in now.items() if s == judge)
+        good = all(
+            value >= recipe.settled_accuracy
+            for now in last[1:]
+            for (_, s), value in now.items()
+            if s == judge
+        )
         return good and all(
             abs(now[key] - old[key]) <= recipe.settled_change for old, now in pairwise(last) for key in now
         )

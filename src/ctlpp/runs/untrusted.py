@@ -16,14 +16,14 @@ class DamagedError(Exception):
     """A file that cannot be used, and why, in one line."""
 
 
-def read_object(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> dict[str, Any]:
     """The JSON object in a file."""
     try:
         if path.stat().st_size > LARGEST_JSON:
             raise DamagedError(f"{path.name} is too large to be one of ours")
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise DamagedError(f"{path.name} cannot be read: {one_line(error)}") from error
+        raise DamagedError(f"{path.name} cannot be read: {first_line(error)}") from error
     if not isinstance(found, dict):
         raise DamagedError(f"{path.name} holds no JSON object")
     if _too_deep(found):
@@ -34,7 +34,9 @@ def read_object(path: Path) -> dict[str, Any]:
 def _too_deep(value: object) -> bool:
     level: list[Any] = [value]
     for _ in range(DEEPEST):
-        level = [child for one in level for child in (one.values() if isinstance(one, dict) else items(one))]
+        level = [
+            child for one in level for child in (one.values() if isinstance(one, dict) else as_list(one))
+        ]
         if not level:
             return False
     return True
@@ -51,10 +53,10 @@ def read_columns(path: Path, names: list[str]) -> Any:
                 raise DamagedError(f"{path.name} is too large to be one of ours")
             return file.read(columns=names).select(names)
     except (OSError, ValueError, KeyError, pa.ArrowException) as error:
-        raise DamagedError(f"{path.name} cannot be read: {one_line(error)}") from error
+        raise DamagedError(f"{path.name} cannot be read: {first_line(error)}") from error
 
 
-def one_line(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
     """What an error says, shortened to one line."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
@@ -62,28 +64,28 @@ def one_line(error: BaseException) -> str:
     return first[:160].rstrip(".") or type(error).__name__
 
 
-def text(value: object) -> str:
+def as_str(value: object) -> str:
     """A value as text, if it is one that reads well."""
     return value[:400] if isinstance(value, str) else ""
 
 
-def whole(value: object) -> int | None:
+def as_int(value: object) -> int | None:
     """A whole number, if it is one that a page can show."""
     return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**53 else None
 
 
-def real(value: object) -> float | None:
+def as_float(value: object) -> float | None:
     """A finite number."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if abs(value) < 1e300 and isfinite(value) else None
 
 
-def part(value: object) -> dict[str, Any]:
+def as_dict(value: object) -> dict[str, Any]:
     """An object, empty if there is none."""
     return value if isinstance(value, dict) else {}
 
 
-def items(value: object) -> list[Any]:
+def as_list(value: object) -> list[Any]:
     """A list, empty if there is none."""
     return value if isinstance(value, list) else []

@@ -1,0 +1,218 @@
+"""Files and folders that are written completely or not at all, locks, and how a user's mistake is reported.
+
+Example:
+    >>> error = UserError("‹max_length› 5 is odd: S has even lengths only; or use ‹resume=True›")
+    >>> str(error)  # in Python
+    'max_length 5 is odd: S has even lengths only; or use resume=True'
+    >>> error.on_command_line()
+    '--max-length 5 is odd: S has even lengths only; or use --resume'
+    >>> error.field
+    'max_length'
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+_ARGUMENT = re.compile(r"‹(\w+)(=\w+)?›")
+
+
+class UserError(ValueError):
+    """A user's mistake, in one line: what is wrong, and what would be right.
+
+    Arguments are written in ‹marks›: Python shows them as arguments, the command line as options.
+    """
+
+    def __str__(self) -> str:
+        return _ARGUMENT.sub(r"\1\2", str(self.args[0]))
+
+    @property
+    def field(self) -> str | None:
+        """The first argument that the message names."""
+        found = _ARGUMENT.search(str(self.args[0]))
+        return found[1] if found else None
+
+    def on_command_line(self) -> str:
+        """The message with options in place of arguments."""
+        return _ARGUMENT.sub(lambda found: "--" + found[1].replace("_", "-"), str(self.args[0]))
+
+
+class BusyError(UserError):
+    """Another process holds the lock."""
+
+
+@contextmanager
+def lock(path: Path, *, wait: bool = False) -> Iterator[None]:
+    """Hold a lock file; wait for another process, or raise `BusyError`. It is free again when a process ends."""
+    from filelock import FileLock, Timeout
+
+    make_folder(path.parent)
+    try:
+        with FileLock(path, timeout=-1 if wait else 0):
+            yield
+    except Timeout as error:
+        raise BusyError(
+            f"{path.parent} is in use by another process: wait for it, or choose another"
+        ) from error
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write beside the target, flush to the disk, then rename: an old file stays until the new one is complete."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with part.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        raise cannot_write(path, error) from error
+    finally:
+        with suppress(OSError):
+            part.unlink()
+
+
+def write_json(path: Path, value: object) -> None:
+    """Write a JSON file atomically."""
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    write_atomically(path, text.encode() + b"\n")
+
+
+def cannot_write(path: Path, error: OSError) -> UserError:
+    """The one line for a file that cannot be written, with the remedy."""
+    if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+        remedy = "make it writable, or choose another place"
+    elif error.errno == errno.EIO:
+        remedy = "the disk may be failing"
+    else:
+        remedy = "make room, or choose another place"
+    return UserError(
+        f"cannot write {path}: {error.strerror or error}; what was there before is unchanged: {remedy}"
+    )
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it, or say in one line why not."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"cannot make the folder {folder}: {error.strerror}; choose another") from error
+
+
+def _sync_folder(folder: Path) -> None:
+    """Flush the folder itself, so that a rename survives a power cut; not every system can."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+@dataclass(frozen=True)
+class FolderKind:
+    """A kind of folder that we write: only one of the same kind, or an empty one, is ever replaced."""
+
+    noun: str  # "an analysis"
+    mark: str  # a file that every folder of this kind has
+
+
+@contextmanager
+def write_folder(kind: FolderKind, folder: Path, *, force: bool) -> Iterator[Path]:
+    """A folder beside `folder` that takes its place in the end; removed again if anything fails."""
+    import pyarrow as pa
+
+    check_folder(kind, folder, force=force)
+    target = Path(os.path.realpath(folder))  # has a name and a parent, which `..` does not
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    made: list[Path] = []
+    try:
+        made += [parent for parent in target.parents if not parent.exists()]
+        target.parent.mkdir(parents=True, exist_ok=True)
+        part.mkdir()
+        yield part
+        _put(part, target, force=force)
+        made.clear()
+    except OSError as error:
+        raise cannot_write(folder, error) from error
+    except pa.ArrowException as error:
+        raise UserError(f"cannot write {folder}: {error}; choose another folder or make room") from error
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+        for parent in made:
+            with suppress(OSError):
+                parent.rmdir()
+
+
+def _put(part: Path, folder: Path, *, force: bool) -> None:
+    """Rename `part` to `folder`; an old folder is removed only once the new one is in place."""
+    for file in (path for path in part.rglob("*") if path.is_file()):
+        with file.open("rb") as handle:
+            os.fsync(handle.fileno())
+    if not (force and folder.exists()):
+        part.rename(folder)
+        _sync_folder(folder.parent)
+        return
+    old = folder.with_name(f".{folder.name}.{os.getpid()}.old")
+    try:
+        folder.rename(old)
+        part.rename(folder)
+        _sync_folder(folder.parent)
+    except BaseException:
+        if old.exists() and not folder.exists():
+            old.rename(folder)
+        raise
+    finally:
+        if folder.exists():
+            shutil.rmtree(old, ignore_errors=True)
+
+
+def check_folder(kind: FolderKind, folder: Path, *, force: bool) -> None:
+    """Raise UserError if the folder must not be written: call it before the work whose result it would hold."""
+    if not os.path.lexists(folder):
+        check_parent(folder)
+        return
+    if folder.is_symlink():
+        raise UserError(f"{folder} is a link, so it is not replaced: choose another folder")
+    if not folder.is_dir():
+        raise UserError(f"{folder} is a file: choose a folder")
+    if not _replaceable(kind, folder):
+        raise UserError(f"{folder} is not {kind.noun}, so it is not replaced: choose another folder")
+    if _holds_current_folder(folder):
+        raise UserError(
+            f"{folder} is the current folder or one above it, so it is not replaced: choose another folder"
+        )
+    if not force:
+        raise UserError(f"{folder} exists already: choose another folder, or replace it with ‹force=True›")
+
+
+def check_parent(path: Path) -> None:
+    """Raise UserError if a file stands where a folder above the path must be."""
+    nearest = next((parent for parent in path.parents if os.path.lexists(parent)), Path())
+    if not nearest.is_dir():
+        raise UserError(f"cannot write {path}: {nearest} is not a folder; choose another place")
+
+
+def _replaceable(kind: FolderKind, folder: Path) -> bool:
+    """A folder of this kind or an empty one."""
+    try:
+        return (folder / kind.mark).is_file() or not any(folder.iterdir())
+    except OSError:
+        return False
+
+
+def _holds_current_folder(folder: Path) -> bool:
+    try:
+        return Path.cwd().is_relative_to(os.path.realpath(folder))
+    except OSError:  # the current folder is gone already
+        return False

@@ -1,0 +1,1 @@
+"""Run folders: one reader for every command, without PyTorch; checkpoints, history, observers."""
