@@ -189,18 +189,17 @@ def picture(runs: Sequence[Standing]) -> Group:
 
 def cell(run: Standing, split: str) -> str:
     """Mean and spread of an accuracy."""
-    from ctlpp.cli.scores import spread
+    from ctlpp.cli.output import spread
 
     return spread(run.accuracy[split]) if split in run.accuracy else "…"
 
 
 def summary(runs: Sequence[Standing]) -> Table:
     """The final table, with the published full-size numbers beside ours."""
-    from ctlpp.cli.scores import solved, spread
-    from ctlpp.cli.tables import table
+    from ctlpp.cli.output import make_table, solved, spread
 
     columns = ("IID", "OOD", f"seeds above {SOLVED} OOD", "paper, full size: IID", "OOD")
-    rows = table("Accuracy, mean ± standard deviation over seeds", "variant", "model", *columns, left=2)
+    rows = make_table("Accuracy, mean ± standard deviation over seeds", "variant", "model", *columns, left=2)
     for run in sorted(runs, key=lambda run: (run.variant, THREE.index(run.model)), reverse=True):
         iid, ood = (run.accuracy[split] for split in ("iid", "ood"))
         published = PUBLISHED[run.model, run.variant]
@@ -232,7 +231,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt:
         print("interrupted: the same command goes on where it stopped", file=sys.stderr)
         sys.exit(130)
-    from ctlpp.cli.tables import print_table
+    from ctlpp.cli.output import print_table
 
     print_table(
         summary(runs),

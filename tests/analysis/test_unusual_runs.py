@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from ctlpp.cli.analyze import show, where_the_value_is
 from tests.analysis.conftest import RECIPE
 
 from ctlpp.analysis.run import Study, study_run
 from ctlpp.benchmark.dataset import Dataset
-from ctlpp.cli.analyze import show, where_the_value_is
 from ctlpp.figures.whole_run import analyze_run, title_of
 from ctlpp.training.run import train
 

@@ -9,7 +9,7 @@ import pytest
 from ctlpp.bench import data
 from ctlpp.bench.reference import reference
 from ctlpp.benchmark.dataset import generate
-from ctlpp.cli.tables import print_table
+from ctlpp.cli.output import print_table
 
 SMALL: dict[str, Any] = {"symbols": 4, "functions": 8, "max_length": 3, "train": 200, "iid": 10, "ood": 20}
 

@@ -10,7 +10,7 @@ import torch
 from ctlpp.bench import train
 from ctlpp.bench.reference import reference
 from ctlpp.benchmark.dataset import generate
-from ctlpp.cli.tables import print_table
+from ctlpp.cli.output import print_table
 from ctlpp.models.zoo import MODELS
 from ctlpp.training.recipe import recipe_for
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctlpp.cli.seeds import name_seeds, parse_seeds, seeds_of_run
+from ctlpp.cli.options import name_seeds, parse_seeds, parse_seeds_of_run
 
 
 @pytest.mark.parametrize(
@@ -77,10 +77,10 @@ def test_a_count_beyond_the_seeds_of_a_run_says_what_it_means(
     text: str, have: Sequence[int], line: str
 ) -> None:
     with pytest.raises(ValueError) as error:  # noqa: PT011
-        seeds_of_run(text, have)
+        parse_seeds_of_run(text, have)
     assert str(error.value) == line
 
 
 @pytest.mark.parametrize(("text", "seeds"), [("3", [0, 1, 2]), ("2-2", [2]), ("0,9", [0, 9])])
 def test_other_seeds_of_a_run_are_taken_as_they_are(text: str, seeds: list[int]) -> None:
-    assert seeds_of_run(text, range(5)) == seeds
+    assert parse_seeds_of_run(text, range(5)) == seeds

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from ctlpp.cli.watching import Watch
+from ctlpp.cli.output import TrainingDisplay
 from ctlpp.models.zoo import MODELS
 from ctlpp.runs.observers import StepStats
 from ctlpp.training.evaluate import Score
@@ -204,7 +204,7 @@ def test_models_names_the_zoo_with_its_parameters(command: Command) -> None:
 
 def test_a_terminal_shows_a_live_table() -> None:
     console = Console(force_terminal=True, width=120, record=True, file=open(os.devnull, "w"))  # noqa: SIM115, PTH123
-    watch = Watch("lstm on A", console)
+    watch = TrainingDisplay("lstm on A", console)
     stats = StepStats(
         step=500, steps=1000, rate=1e-3, steps_per_second=10, losses=(0.5, 0.7), norms=(1, 1), diverged=(1,)
     )

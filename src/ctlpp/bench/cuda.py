@@ -15,8 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from ctlpp.bench.reference import reference
 from ctlpp.bench.traffic import bytes_moved, memory_rate
 from ctlpp.benchmark.dataset import Dataset, generate
-from ctlpp.cli.progress import progress
-from ctlpp.cli.tables import table
+from ctlpp.cli.output import make_table, progress
 from ctlpp.files import UserError
 from ctlpp.kernels.fast import without_workspace
 from ctlpp.models.zoo import MODELS, build
@@ -74,7 +73,7 @@ def compare(
         "start s",
         "GiB",
     )
-    rows = table(
+    rows = make_table(
         f"Whole training steps on {torch.cuda.get_device_name()}, released preset", "model", *columns
     )
     with progress("measuring", len(models) * len(crowds)) as advance:
@@ -198,7 +197,7 @@ def compare_own(seeds: int = 25) -> Table:
     plain.step(*batches.at(0))
     together = seconds(lambda: run_steps(stepper, batches, STEPS)) / STEPS
     alone = seconds(lambda: [plain.step(*batches.at(n)) for n in range(3)]) / 3
-    rows = table(
+    rows = make_table(
         "A module without a fast path (gru)", "seeds", "one by one ms", "together ms", "times", left=0
     )
     rows.add_row(str(seeds), f"{1e3 * alone:.1f}", f"{1e3 * together:.2f}", f"{alone / together:.1f} ×")

@@ -14,8 +14,7 @@ from rich.table import Table
 
 from ctlpp.bench.reference import reference
 from ctlpp.benchmark.dataset import Dataset, generate
-from ctlpp.cli.progress import progress
-from ctlpp.cli.tables import table
+from ctlpp.cli.output import make_table, progress
 
 REPEATS = 5
 
@@ -37,10 +36,10 @@ print(dataset.size("train"), made, time.perf_counter() - start, (after - before)
 def compare() -> tuple[Table | str, ...]:
     """All measurements, as tables."""
     sampler = reference("rejection_sampler")
-    speed = table(
+    speed = make_table(
         "Data in memory, default size (median)", "variant", "sampler s", "ctlpp s", "times", "examples/s"
     )
-    whole = table("The whole command, files included", "what", "sampler s", "ctlpp s", "times")
+    whole = make_table("The whole command, files included", "what", "sampler s", "ctlpp s", "times")
     with progress("measuring", 7) as advance:
         for variant in ("A", "R"):
             slow = timed(lambda v=variant: sampler.generate(v), 2)  # type: ignore[misc]
@@ -67,7 +66,7 @@ def compare() -> tuple[Table | str, ...]:
 
 def measure_large() -> Table:
     """Ten million examples in a process of their own."""
-    rows = table(
+    rows = make_table(
         "10 million training examples: A, 64 functions, up to 10 long", "what", "s", "MiB above the import"
     )
     _, made, _, memory = run("-c", LARGE).split()

@@ -16,8 +16,7 @@ from rich.table import Table
 
 from ctlpp.bench.reference import reference
 from ctlpp.benchmark.dataset import Dataset, generate
-from ctlpp.cli.progress import progress
-from ctlpp.cli.tables import table
+from ctlpp.cli.output import make_table, progress
 from ctlpp.demo import DATA as DEMO_DATA
 from ctlpp.demo import SEEDS as DEMO_SEEDS
 from ctlpp.models.zoo import MODELS
@@ -54,7 +53,7 @@ def compare(sizes: tuple[Size, ...] = (DEMO, FULL)) -> tuple[Table | str, ...]:
     ]
     with progress("measuring", len(THREE) * sum(size.blocks for size in sizes) + 1) as advance:
         for size in sizes:
-            rows = table(size.name, "model", "seeds", "batch", "one by one", "together", "times")
+            rows = make_table(size.name, "model", "seeds", "batch", "one by one", "together", "times")
             data = generate("R", **size.data)
             for model in THREE:
                 recipe = recipe_for(model, size.preset)
@@ -117,7 +116,7 @@ def make_stepper(model: str, preset: str, data: Dataset, recipe: Recipe, seeds: 
 
 def measure_memory(seeds: int = MEMORY_SEEDS) -> Table:
     """Peak memory of a process that trains full-size NDR seeds for a step."""
-    rows = table("Memory of a training process on the CPU", "what", "seconds a step", "peak GiB")
+    rows = make_table("Memory of a training process on the CPU", "what", "seconds a step", "peak GiB")
     code = f"from ctlpp.bench.train import peak; peak({seeds})"
     spent, gib = subprocess.run(
         [sys.executable, "-c", code], check=True, capture_output=True, text=True

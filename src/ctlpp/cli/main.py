@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import typer
 
 from ctlpp import __version__
-from ctlpp.cli import analyze, bench, check, evaluate, generate, models, report, reproduce, show, train
+from ctlpp.cli import data, look, reproduce, train
 from ctlpp.files import UserError
 
 UNUSABLE = {  # what a system says of paths that a user should not have given
@@ -46,22 +46,17 @@ def about(
     """Do neural networks compose? The CTL++ benchmark: exact data, many seeds at once, a look inside."""
 
 
-app.command()(generate.generate)
-app.command()(check.check)
-app.command()(show.show)
-app.command()(train.train)
-app.command()(evaluate.evaluate)
-app.command()(analyze.analyze)
-app.command()(report.report)
-app.command()(reproduce.reproduce)
-app.command()(models.models)
-app.add_typer(bench.app, name="bench")
+for command in (data.generate, data.check, data.show, train.train, train.evaluate, train.models):
+    app.command()(command)
+for command in (look.analyze, look.report, reproduce.reproduce):
+    app.command()(command)
+app.add_typer(look.bench, name="bench")
 
 
 def main() -> None:
     """Run a command. The user's mistake is one line on stderr; a bug of ours keeps its traceback."""
-    # Idle threads of PyTorch, which is not loaded yet, spin before they sleep: by default so long that two programs on
-    # the same cores hardly get on (benchmarks/side_by_side.py).
+    # PyTorch is not loaded yet. By default its idle threads spin so long that two programs on the same cores
+    # get in each other's way (benchmarks/side_by_side.py).
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
     command = typer.main.get_command(app)
     try:
@@ -77,9 +72,8 @@ def main() -> None:
     except OSError as error:
         if error.errno not in UNUSABLE:
             raise
-        fail(
-            f"{error.filename or 'a file'} cannot be used ({error.strerror}): choose another, or make it usable"
-        )
+        name = error.filename or "a file"
+        fail(f"{name} cannot be used ({error.strerror}): choose another, or make it usable")
     except UserError as error:
         fail(error.on_command_line())
     except Exception as error:

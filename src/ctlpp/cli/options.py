@@ -1,123 +1,187 @@
-"""Options that several commands share: which data is meant."""
+"""Options that several commands share: which data, and which seeds.
+
+Example:
+    >>> parse_seeds("3"), parse_seeds("3,7,9"), parse_seeds("25-27"), parse_seeds("7-7"), parse_seeds("0-2,9")
+    ([0, 1, 2], [3, 7, 9], [25, 26, 27], [7], [0, 1, 2, 9])
+    >>> name_seeds([0, 1, 2, 9])
+    '0-2,9'
+"""
 
 from __future__ import annotations
 
+import ast
+import inspect
 import re
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from typing import Annotated, Literal
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import wraps
+from typing import Annotated, Any, Literal
 
 import typer
 
 from ctlpp.files import UserError
 
-DATA = "The data"
-
-Variant = Annotated[
-    str,
-    typer.Argument(
-        metavar="VARIANT", help="CTL, A, R, S, or the path of a TOML file with a graph of your own."
+_Weighting = Literal["uniform", "sequential"]
+DATA: dict[str, tuple[Any, Any, str]] = {  # name: type, default, help
+    "symbols": (int, 8, "Number of symbols."),
+    "functions": (int | None, None, "Number of functions. [default: 32]"),
+    "max_length": (int, 6, "Functions in an example, at most."),
+    "train": (int, 300_000, "Training examples."),
+    "iid": (int, 1_000, "IID test examples."),
+    "ood": (int, 1_000, "OOD test examples; sampled diagnostic splits have as many."),
+    "seed": (int, 0, "Fixes functions and examples, bit for bit."),
+    "protocol": (
+        Literal["paper", "released"],
+        "paper",
+        "What the paper says, or what the authors' code does.",
     ),
-]
-Symbols = Annotated[int, typer.Option(help="Number of symbols.", rich_help_panel=DATA)]
-Functions = Annotated[
-    int | None, typer.Option(help="Number of functions. [default: 32]", rich_help_panel=DATA)
-]
-MaxLength = Annotated[int, typer.Option(help="Functions in an example, at most.", rich_help_panel=DATA)]
-Train = Annotated[int, typer.Option(help="Training examples.", rich_help_panel=DATA)]
-Iid = Annotated[int, typer.Option(help="IID test examples.", rich_help_panel=DATA)]
-Ood = Annotated[
-    int, typer.Option(help="OOD test examples; sampled diagnostic splits have as many.", rich_help_panel=DATA)
-]
-Seed = Annotated[int, typer.Option(help="Fixes functions and examples, bit for bit.", rich_help_panel=DATA)]
-Protocol = Annotated[
-    Literal["paper", "released"],
-    typer.Option(help="What the paper says, or what the authors' code does.", rich_help_panel=DATA),
-]
-Order = Annotated[
-    Literal["right-to-left", "left-to-right"],
-    typer.Option(
-        help="How examples are written: `d a b 3` or `3 b a d` for d(a(b(3))).", rich_help_panel=DATA
+    "order": (
+        Literal["right-to-left", "left-to-right"],
+        "right-to-left",
+        "How examples are written: `d a b 3` or `3 b a d` for d(a(b(3))).",
     ),
-]
-SharedFunctions = Annotated[
-    int | None,
-    typer.Option(help="S only: functions in the shared group o. [default: 8]", rich_help_panel=DATA),
-]
-SharedSymbols = Annotated[
-    int | None,
-    typer.Option(
-        help="S only: symbols that both paths may pass to a shared function. [default: 4]",
-        rich_help_panel=DATA,
+    "shared_functions": (int | None, None, "S only: functions in the shared group o. [default: 8]"),
+    "shared_symbols": (
+        int | None,
+        None,
+        "S only: symbols that both paths may pass to a shared function. [default: 4]",
     ),
-]
-OodMaxLength = Annotated[
-    int | None,
-    typer.Option(
-        help="CTL only: functions in an OOD example, at most. [default: max length + 4]", rich_help_panel=DATA
+    "ood_max_length": (
+        int | None,
+        None,
+        "CTL only: functions in an OOD example, at most. [default: max length + 4]",
     ),
-]
-Fill = Annotated[
-    float,
-    typer.Option(
-        help="Share of the existing examples of a length ≥ 2 that train and iid may use.",
-        rich_help_panel=DATA,
+    "fill": (float, 0.5, "Share of the existing examples of a length ≥ 2 that train and iid may use."),
+    "weighting": (
+        _Weighting | None,
+        None,
+        "Draw uniformly among distinct examples, or path by path. [default: sequential for S, else uniform]",
     ),
-]
-Weighting = Annotated[
-    Literal["uniform", "sequential"] | None,
-    typer.Option(
-        help="Draw uniformly among distinct examples, or path by path. [default: sequential for S, else uniform]",
-        rich_help_panel=DATA,
+    "distinct_sequences": (
+        str | None,
+        None,
+        "Draw the examples of a length in train and iid from at most this many function sequences, each on"
+        " several start symbols; n/7: one for every 7 examples. [default: no limit]",
     ),
-]
-DistinctSequences = Annotated[
-    str | None,
-    typer.Option(
-        metavar="N",
-        help="Draw the examples of a length in train and iid from at most so many function sequences, each on several "
-        "start symbols; n/7: from one to every 7 examples. [default: no limit]",
-        rich_help_panel=DATA,
-    ),
-]
+}
+TASK = ("symbols", "functions", "max_length", "seed", "shared_functions", "shared_symbols", "ood_max_length")
 
 
-def chosen(context: typer.Context, options: Iterable[str]) -> list[str]:
-    """Those of the options that stand on the command line."""
-    return [
-        name for name in options if getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE"
-    ]
+def data_options(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add these options of `DATA` to a command, which receives them as one argument, `data`."""
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def run(context: typer.Context, **values: Any) -> None:
+            data = DataOptions({name: values.pop(name) for name in names}, context)
+            command(**values, data=data)
+
+        own = inspect.signature(command, eval_str=True).parameters
+        parameters = [inspect.Parameter("context", _KEYWORD, annotation=typer.Context)]
+        parameters += [parameter.replace(kind=_KEYWORD) for name, parameter in own.items() if name != "data"]
+        parameters += [_parameter(name, *DATA[name]) for name in names]
+        del run.__wrapped__  # type: ignore[attr-defined]
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        return run
+
+    return decorate
 
 
-def named_as_options(error: UserError, options: Iterable[str]) -> UserError:
-    """The same complaint as it stands on the command line.
-
-    >>> named_as_options(UserError("max_length 5 is odd"), ["max_length"])
-    UserError('--max-length 5 is odd')
-    >>> named_as_options(UserError("unknown device 'tpu': choose from cpu, cuda"), ["device"])
-    UserError('--device tpu: choose from cpu, cuda')
-    >>> named_as_options(UserError("ood_max_length 4 must be above max_length 6"), ["max_length", "ood_max_length"])
-    UserError('--ood-max-length 4 must be above --max-length 6')
-    """
-    message = error.on_command_line()
-    found = re.match(rf"(?:unknown )?({'|'.join(options)}) (?!graph)(?:'([^'\s]+)'(?=:))?", message)
-    if not found:
-        return error
-    names = [name for name in options if "_" in name]  # further on, `train` may be just a word
-    rest = re.sub(
-        r"\w+(?= \d)", lambda word: _option(word[0]) if word[0] in names else word[0], message[found.end() :]
-    )
-    return UserError(f"{_option(found[1])} {found[2] or ''}{rest}")
+_KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 
-def _option(name: str) -> str:
-    return "--" + name.replace("_", "-")
+def _parameter(name: str, kind: Any, default: Any, help: str) -> inspect.Parameter:
+    metavar = "N" if name == "distinct_sequences" else None
+    option = typer.Option(help=help, rich_help_panel="The data", metavar=metavar)
+    return inspect.Parameter(name, _KEYWORD, default=default, annotation=Annotated[kind, option])
 
 
-@contextmanager
-def naming(*options: str) -> Iterator[None]:
-    """Complain about these in the words of the command line; a bug of ours stays as it is."""
-    try:
-        yield
-    except UserError as error:
-        raise named_as_options(error, options) from error
+class DataOptions(dict[str, Any]):
+    """The options of the data by name; `typed` has those that stand on the command line."""
+
+    def __init__(self, values: Mapping[str, Any], context: typer.Context) -> None:
+        super().__init__(values)
+        sources = {name: context.get_parameter_source(name) for name in values}
+        self.typed = [
+            name for name, source in sources.items() if getattr(source, "name", "") == "COMMANDLINE"
+        ]
+
+    def check_unused(self, folder: str) -> None:
+        """Refuse options that a dataset folder has answered already."""
+        if self.typed:
+            raise UserError(
+                f"‹{self.typed[0]}›: {folder} is a dataset folder that has this already; leave it out"
+            )
+
+
+_MOST_SEEDS = 100_000  # in one run
+_GREATEST_SEED = 2**32 - 1
+_SEED_FORMS = "write 25 (that is 0 … 24), 3,7,9, 25-49 or 7-7"
+
+
+def parse_seeds(text: str) -> list[int]:
+    """A count, or numbers and ranges with commas between them."""
+    if re.search(r"\d{1000}", text):  # Python does not read numbers that long
+        raise UserError(f"‹seeds› {text}: seeds go up to {_GREATEST_SEED}")
+    if text.isdecimal():
+        return _seed_range(text, 0, int(text) - 1)
+    seeds: list[int] = []
+    for part in text.replace(" ", "").split(","):
+        found = re.fullmatch(r"(\d+)(?:-(\d+))?", part)
+        if not found:
+            raise UserError(f"‹seeds› {text}: {_SEED_FORMS}")
+        seeds += _seed_range(text, int(found[1]), int(found[2] or found[1]))
+    if len(set(seeds)) < len(seeds):
+        twice = next(seed for i, seed in enumerate(seeds) if seed in seeds[:i])
+        raise UserError(f"‹seeds› {text}: seed {twice} is given twice; give every seed once")
+    return seeds
+
+
+def _seed_range(text: str, first: int, last: int) -> list[int]:
+    if last < first:
+        problem = "at least one seed is needed" if text.isdecimal() else f"{first}-{last} runs backwards"
+        raise UserError(f"‹seeds› {text}: {problem}; {_SEED_FORMS}")
+    if last - first >= _MOST_SEEDS:
+        raise UserError(f"‹seeds› {text}: at most {_MOST_SEEDS:,} in one run")
+    if last > _GREATEST_SEED:
+        raise UserError(f"‹seeds› {text}: seeds go up to {_GREATEST_SEED}")
+    return list(range(first, last + 1))
+
+
+def parse_seeds_of_run(text: str, have: Sequence[int]) -> list[int]:
+    """As `parse_seeds`, for an existing run: a count beyond its seeds may have meant a single seed."""
+    seeds = parse_seeds(text)
+    missing = next((seed for seed in seeds if seed not in have), None)
+    if text.isdecimal() and missing is not None:
+        alone = f"; for one seed alone write {text}-{text}" if int(text) in have else ""
+        raise UserError(
+            f"‹seeds› {text} means {name_seeds(seeds)}, but this run has only {name_seeds(have)}{alone}"
+        )
+    return seeds
+
+
+def name_seeds(seeds: Sequence[int]) -> str:
+    """The seeds in short: `0-24`, `3,7,9`."""
+    ranges: list[list[int]] = []
+    for seed in seeds:
+        if ranges and seed == ranges[-1][-1] + 1:
+            ranges[-1].append(seed)
+        else:
+            ranges.append([seed])
+    return ",".join(str(one[0]) if len(one) == 1 else f"{one[0]}-{one[-1]}" for one in ranges)
+
+
+def parse_pairs(option: str, pairs: Iterable[str], taken: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """`["width=64", "shared=False"]` as keyword arguments; `taken`: names that other options have set."""
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals or not name.isidentifier():
+            raise UserError(f"‹{option}› {pair}: write it as NAME=VALUE")
+        if name in found or name in (taken or {}):
+            raise UserError(f"‹{option}› {pair}: {name} is given twice; leave one of them out")
+        try:
+            found[name] = ast.literal_eval(text)
+        except (ValueError, SyntaxError):
+            found[name] = text
+    return found

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from ctlpp.cli.options import naming
 from ctlpp.files import UserError
 
 if TYPE_CHECKING:
@@ -85,7 +84,7 @@ def reproduce(
 
     Kill it whenever you like: the same command goes on. What is finished is not trained again.
     """
-    from ctlpp.cli.seeds import parse_seeds
+    from ctlpp.cli.options import parse_seeds
     from ctlpp.reproduce.executing import Orders
     from ctlpp.reproduce.pieces import check_place
     from ctlpp.reproduce.plan import plan as make_plan
@@ -98,30 +97,29 @@ def reproduce(
         raise UserError(
             f"--keep-weights {keep_weights} is for small files: without --small all weights are kept"
         )
-    with naming("device", "seeds_a_piece", "keep_weights", "minutes"):
-        cells = make_plan(what, scale, seeds=numbers, only=only or (), protocol=protocol, preset=preset)
-        orders = Orders(
-            device=device,
-            seeds_a_piece=seeds_a_piece,
-            analysis=not no_analysis,
-            small=small,
-            keep_weights=Orders.keep_weights if keep_weights is None else keep_weights,
-            retry=retry,
-            minutes=minutes,
+    cells = make_plan(what, scale, seeds=numbers, only=only or (), protocol=protocol, preset=preset)
+    orders = Orders(
+        device=device,
+        seeds_a_piece=seeds_a_piece,
+        analysis=not no_analysis,
+        small=small,
+        keep_weights=Orders.keep_weights if keep_weights is None else keep_weights,
+        retry=retry,
+        minutes=minutes,
+    )
+    if page is not None:
+        check_page(page)
+    check_report(out)
+    if not no_train:
+        check_place(out, scale)
+    if plan:
+        print_plan(cells, out, orders)
+    elif no_train and not any(run_folders(out / RUNS)):
+        raise UserError(
+            f"no runs in {out}: name the --out of an earlier ctlpp reproduce, or leave out --no-train"
         )
-        if page is not None:
-            check_page(page)
-        check_report(out)
-        if not no_train:
-            check_place(out, scale)
-        if plan:
-            print_plan(cells, out, orders)
-        elif no_train and not any(run_folders(out / RUNS)):
-            raise UserError(
-                f"no runs in {out}: name the --out of an earlier ctlpp reproduce, or leave out --no-train"
-            )
-        else:
-            work_off([] if no_train else cells, out, orders, page)
+    else:
+        work_off([] if no_train else cells, out, orders, page)
 
 
 def work_off(cells: Sequence[Planned], out: Path, orders: Orders, page: Path | None) -> None:
@@ -177,9 +175,9 @@ class Terminal:
     @contextmanager
     def training(self, title: str) -> Iterator[object]:
         """The live table of `ctlpp train` and a line in the end, or lines."""
-        from ctlpp.cli.watching import Watch
+        from ctlpp.cli.output import TrainingDisplay
 
-        with Watch(title) as watch:
+        with TrainingDisplay(title) as watch:
             yield watch
         if watch.console.is_terminal and watch.scores:
             watch.console.print(watch.line(watch.evaluated, watch.scores), markup=False, soft_wrap=True)
@@ -188,7 +186,7 @@ class Terminal:
     def analysing(self) -> Iterator[Start]:
         """A bar."""
         from ctlpp.analysis.study import STAGES
-        from ctlpp.cli.progress import progress
+        from ctlpp.cli.output import progress
         from ctlpp.words import plural
 
         with ExitStack() as bars:
@@ -201,13 +199,13 @@ class Terminal:
 
 def print_plan(cells: Sequence[Planned], out: Path, orders: Orders) -> None:
     """What there is, what is to do and what it costs."""
-    from ctlpp.cli.tables import print_table, table
+    from ctlpp.cli.output import make_table, print_table
     from ctlpp.reproduce.cost import DEVICES, START, remaining
     from ctlpp.reproduce.pieces import stand
     from ctlpp.words import duration, plural
 
     kind = _kind(orders.device)
-    rows = table("", "cell", "seeds", "finished", "to train", "steps", "time")
+    rows = make_table("", "cell", "seeds", "finished", "to train", "steps", "time")
     standings = [stand(out, cell, orders.seeds_a_piece) for cell in cells]
     costs = [remaining(standing, kind) for standing in standings]
     for standing, cost in zip(standings, costs, strict=True):

@@ -97,4 +97,4 @@ def check_target(out: Path, *, force: bool) -> None:
         raise UserError(f"{out} is not a report of ctlpp, so it is not replaced; choose another file")
     if os.path.lexists(out) and not force:
         raise UserError(f"{out} exists already; choose another file, or say --force to replace it")
-    check_parent(out, "; choose another place")
+    check_parent(out)

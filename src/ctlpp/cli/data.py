@@ -1,0 +1,207 @@
+"""`ctlpp generate`, `check` and `show`: datasets and their sampling graphs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from ctlpp.cli.options import DATA, TASK, data_options
+from ctlpp.files import UserError
+
+if TYPE_CHECKING:
+    from ctlpp.benchmark.dataset import Dataset
+    from ctlpp.benchmark.task import Task
+    from ctlpp.storage.checking import Proof
+
+
+@data_options(*DATA)
+def generate(
+    variant: Annotated[
+        str, typer.Argument(metavar="VARIANT", help="CTL, A, R, S, or a TOML file with your own graph.")
+    ],
+    out: Annotated[Path, typer.Option(help="The folder to write.", metavar="DIR")],
+    data: Any,
+    format: Annotated[
+        Literal["parquet", "jsonl", "text"], typer.Option(help="Format of the split files.")
+    ] = "parquet",
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace the folder if it is a dataset folder.")
+    ] = False,
+) -> None:
+    """Write a dataset: train, iid, ood and diagnostic splits, task.json and a dataset card.
+
+    `ctlpp generate A --out data/A`
+
+    `ctlpp generate S --shared-functions 16 --shared-symbols 6 --out data/S-16-6`
+
+    `ctlpp generate my-graph.toml --max-length 4 --train 5000 --format jsonl --out data/mine`
+    """
+    from ctlpp.benchmark.dataset import generate as draw
+    from ctlpp.storage.writing import check_target, save
+
+    check_target(out, force=force)
+    dataset = draw(variant, **data)
+    save(dataset, out, format=format, force=force)
+    print_splits(dataset, out)
+
+
+def check(folder: Annotated[Path, typer.Argument(metavar="DIR", help="A dataset folder.")]) -> None:
+    """Prove a dataset folder from its task.json alone; fail with the first offending example.
+
+    Proved are: outputs, membership in the sampling graph, no duplicates, disjoint splits, the fill rule, the
+    number of function sequences where it is limited, counts and checksums.
+
+    `ctlpp check data/A`
+    """
+    from ctlpp.storage.checking import check as prove
+
+    print_proof(prove(folder), folder)
+
+
+@data_options(*TASK)
+def show(
+    variant: Annotated[
+        str,
+        typer.Argument(
+            metavar="VARIANT", help="CTL, A, R, S, a TOML file with a graph, or a dataset folder."
+        ),
+    ],
+    data: Any,
+    out: Annotated[
+        Path | None, typer.Option(help="Draw the graph into this SVG file.", metavar="FILE.svg")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the SVG file if it exists.")] = False,
+) -> None:
+    """The sampling graph of a variant: groups, edges, distinct examples of each length, and two examples.
+
+    `ctlpp show S`
+
+    `ctlpp show A --out a.svg`
+
+    `ctlpp show data/A`
+    """
+    from ctlpp.benchmark.settings import Settings, make_task_from
+    from ctlpp.figures.task_graph import draw_task
+    from ctlpp.files import write_atomically
+    from ctlpp.storage.reading import read_task
+
+    if Path(variant).is_dir():
+        data.check_unused(variant)
+        task = read_task(Path(variant))[0]
+    else:
+        task = make_task_from(Settings(variant=variant, **data))
+    if out is not None:
+        if out.suffix != ".svg":
+            raise UserError(f"‹out› {out}: the drawing is SVG; name a file that ends in .svg")
+        if os.path.lexists(out) and not force:
+            raise UserError(f"{out} exists already: choose another file, or replace it with ‹force=True›")
+        write_atomically(out, draw_task(task).encode())
+    print_task(task)
+    if out is not None:
+        typer.echo(f"Drawn in {out}")
+
+
+def print_splits(dataset: Dataset, folder: Path) -> None:
+    """The splits of a dataset and their sizes by length."""
+    from ctlpp.cli.output import make_table, print_table
+
+    lengths = sorted({length for split in dataset.splits.values() for length in split})
+    rows = make_table("", "split", "examples", *(f"L={n}" for n in lengths), "also in train")
+    for name, split in dataset.splits.items():
+        sizes = [f"{len(split[n]):,}" if n in split else "" for n in lengths]
+        shared = f"{dataset.shared('train', name):,}" if name in ("iid", "ood") else ""
+        rows.add_row(name, f"{dataset.size(name):,}", *sizes, shared)
+    print_table(title_of(dataset.task), rows, f"Written to {folder}. Prove it: ctlpp check {folder}")
+
+
+def print_proof(proof: Proof, folder: Path) -> None:
+    """What was proved of a dataset folder."""
+    from ctlpp.cli.output import make_table, print_table
+    from ctlpp.storage.card import span
+
+    rows = make_table("", "split", "examples", "lengths", "shared with train", "with iid")
+    for name, n in proof.examples.items():
+        shared = [str(proof.overlaps.get((one, name), "")) for one in ("train", "iid")]
+        rows.add_row(name, f"{n:,}", span(proof.lengths[name]), *shared)
+    parts = [title_of(proof.task), rows]
+    if proof.sequences:
+        numbers = make_table("", "length", "function sequences in train and iid")
+        for length, n in proof.sequences.items():
+            numbers.add_row(str(length), f"{n:,}")
+        parts.append(numbers)
+    print_table(
+        *parts,
+        "Every output is right; every example is in its graph and occurs once; counts and checksums hold.",
+        "The training and OOD graphs have no example in common; no other splits share what they must not.",
+        f"{folder} is proved.",
+    )
+
+
+def print_task(task: Task) -> None:
+    """Groups, edges, counts and examples."""
+    from ctlpp.cli.output import make_table, print_table
+
+    groups = make_table("Groups", "group", "functions", "names", left=3)
+    groups.columns[-1].no_wrap = False
+    for group, names in task.groups.items():
+        groups.add_row(group, str(len(names)), _shortened(" ".join(names)))
+    edges = make_table("Edges", "from", "to", "in", "restricted", left=4)
+    for edge in dict.fromkeys((*task.train_graph.edges, *task.ood_graph.edges)):
+        in_train, in_ood = edge in task.train_graph.edges, edge in task.ood_graph.edges
+        where = "both" if in_train and in_ood else "training" if in_train else "OOD"
+        edges.add_row(*edge, where, _restriction(task, edge))
+    counts = make_table("Distinct examples", "length", "training", "OOD")
+    for length in sorted({*task.train_graph.lengths, *task.ood_graph.lengths}):
+        counts.add_row(str(length), *(f"{task.language(name).count(length):,}" for name in ("train", "ood")))
+    examples = make_table("Examples", "graph", "example", "that is", "groups in order", left=4)
+    for name, graph in (("train", "training"), ("ood", "OOD")):
+        examples.add_row(graph, *map(_shortened, _example(task, name)))
+    print_table(title_of(task), groups, edges, counts, examples)
+
+
+def title_of(task: Task) -> str:
+    """One line that names a task."""
+    sizes = f"{task.n_functions} functions, {task.n_symbols} symbols"
+    if task.shared_functions:
+        sizes += f", {task.shared_functions} shared functions, {task.shared_symbols} shared symbols"
+    return f"{task.variant}: {sizes} (protocol {task.protocol}, seed {task.seed}, {task.order})"
+
+
+def _example(task: Task, split: str) -> tuple[str, str, str]:
+    """An example as it is written, as an equation, and the groups of its functions, first one first."""
+    from ctlpp.benchmark.drawing import draw
+    from ctlpp.benchmark.streams import Stream
+
+    language = task.language(split)
+    lengths = [n for n in language.graph.lengths if language.count(n)]
+    length = max((n for n in lengths if n <= 4), default=lengths[0])
+    drawn = draw(language, length, 1, "uniform", Stream(task.seed, split, length))
+    names, groups = list(task.functions), [*task.groups]
+    applied = drawn.functions[0].tolist()
+    output = task.symbols[drawn.outputs(task.table)[0]]
+    equation = task.symbols[drawn.starts[0]]
+    for function in applied:
+        equation = f"{names[function]}({equation})"
+    order = " ".join(groups[language.group_of[function] - 1] for function in applied)
+    return task.describe(drawn), f"{equation} = {output}", order
+
+
+def _restriction(task: Task, edge: tuple[str, str]) -> str:
+    """How many symbols may pass along an edge in training; empty if all may."""
+    from ctlpp.benchmark.graph import OUT
+
+    source, target = edge
+    functions = () if target == OUT else task.groups[target]
+    rules = task.train_graph.restrictions
+    sizes = [len(rule.symbols) for rule in rules if rule.source == source and rule.function in functions]
+    if not sizes or min(sizes) == task.n_symbols:
+        return ""
+    span = f"{min(sizes)}" if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
+    return f"{span} of {task.n_symbols} symbols"
+
+
+def _shortened(text: str, width: int = 72) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"

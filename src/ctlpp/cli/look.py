@@ -1,0 +1,234 @@
+"""`ctlpp analyze`, `report` and `bench`: look inside runs, at all of them on a page, and at speed."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections import Counter
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from ctlpp.cli.options import parse_seeds_of_run
+from ctlpp.files import UserError
+from ctlpp.words import plural
+
+if TYPE_CHECKING:
+    from ctlpp.analysis.run import Study
+
+
+def analyze(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, as `ctlpp train` writes it.")],
+    out: Annotated[
+        Path | None, typer.Option(help="The folder to write. [default: RUN/analysis]", metavar="DIR")
+    ] = None,
+    seeds: Annotated[
+        str | None, typer.Option(help="Only these seeds of the run: 5 for 0 … 4; 3,7,9; 5-9. [default: all]")
+    ] = None,
+    bases: Annotated[
+        str,
+        typer.Option(
+            help="Inputs on which interchange tries each state with each consumer: 1, 2, … or all (slower).",
+            metavar="N|all",
+        ),
+    ] = "1",
+    data: Annotated[
+        Path | None,
+        typer.Option(help="The dataset, for a run that does not name its task itself.", metavar="DIR"),
+    ] = None,
+    unfinished: Annotated[
+        bool, typer.Option("--unfinished", help="Analyse the newest checkpoint of a run that is not over.")
+    ] = False,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace an analysis that is there already.")
+    ] = False,
+) -> None:
+    """Analyse the representations of every seed: what is alike, who understands whom, what predicts failure.
+
+    `ctlpp analyze runs/ndr-R`
+
+    `ctlpp analyze runs/ndr-R --seeds 5 --out first-five`
+
+    `ctlpp analyze runs/ndr-R --bases all --device cuda`
+    """
+    from ctlpp.analysis.study import STAGES
+    from ctlpp.cli.output import progress
+    from ctlpp.figures.whole_run import analyze_run
+    from ctlpp.training.folder import read_config
+
+    with ExitStack() as bars:
+
+        def computing(total: int) -> Callable[[int], None]:
+            return bars.enter_context(progress(f"Analysing {plural(total)}", STAGES * total))
+
+        def drawing(total: int) -> Callable[[int], None]:
+            bars.close()
+            return bars.enter_context(progress(f"Drawing {total} figures", total))
+
+        study = analyze_run(
+            run,
+            out,
+            seeds=None if seeds is None else parse_seeds_of_run(seeds, read_config(run)["seeds"]),
+            data=data,
+            bases=parse_bases(bases),
+            unfinished=unfinished,
+            force=force,
+            device=device,
+            workers=min(os.cpu_count() or 1, 4),
+            computing=computing,
+            drawing=drawing,
+        )
+    for note in study.analysis.notes:
+        typer.echo(f"Note: {note}.", err=True)
+    print_study(study)
+    typer.echo(f"Numbers and figures in {run / 'analysis' if out is None else out}")
+    if out is None:
+        typer.echo(f"As a page: {shlex.join(['ctlpp', 'report', str(run)])} --out report.html")
+
+
+def parse_bases(text: str) -> int | None:
+    """A number, or None for all."""
+    if text == "all":
+        return None
+    try:
+        return int(text)
+    except ValueError as error:
+        raise UserError(f"‹bases› {text}: write a number, or all") from error
+
+
+def print_study(study: Study) -> None:
+    """Each measure over the seeds that have not diverged, and where in the network the value was found."""
+    import numpy as np
+
+    from ctlpp.analysis.correlation import ENOUGH, LEAST
+    from ctlpp.analysis.measures import MEASURES
+    from ctlpp.cli.output import make_table, print_table
+
+    about, kept = study.config, study.trained
+    facts = [f"{about['model']} on {about['variant'] or 'own data'}", plural(len(kept))]
+    if not kept.all():
+        facts.append(f"{int((~kept).sum())} of them diverged and left out")
+    if not study.finished:
+        facts.append(f"unfinished: step {study.step:,} of {about['recipe']['steps']:,}")
+    rows = make_table("", "measure", "mean ± std", f"correlation with {study.outcome}")
+    for name, values in study.analysis.measures.items():
+        known = values[np.isfinite(values) & kept]
+        mean = f"{known.mean():.3f}" if len(known) else "–"
+        std = f" ± {known.std(ddof=1):.3f}" if len(known) > 1 else ""
+        found = study.correlations.get(name)
+        shown = found is not None and np.isfinite(found.pearson)
+        correlation = f"{found.pearson:+.2f} [{found.low:+.2f}, {found.high:+.2f}]" if shown else "–"
+        rows.add_row(MEASURES[name].label, mean + std, correlation)
+    notes = []
+    if kept.sum() < LEAST:
+        notes.append(f"Correlations need {LEAST} seeds or more that have not diverged.")
+    elif kept.sum() < ENOUGH:
+        notes.append(f"With fewer than {ENOUGH} seeds the intervals are too narrow.")
+    print_table(", ".join(facts), rows, *notes)
+    print_positions(study)
+
+
+def print_positions(study: Study) -> None:
+    """Where the value was found, commonest first, and the effect of changing it there (at best 1)."""
+    from ctlpp.cli.output import make_table, print_table
+
+    analysis, kept = study.analysis, study.trained
+    if analysis.place is None or analysis.effect is None or analysis.layout is None or not kept.any():
+        return
+    level_name = "layer" if analysis.layout.kind == "columns" else "step"
+    rows = make_table("Where the value is", level_name, "part", "seeds", "effect of changing it", left=2)
+    effects = analysis.effect[(kept.nonzero()[0], *analysis.place[kept].T)]
+    places = [(level, part) for level, part in analysis.place[kept].tolist()]
+    for (level, part), seeds in Counter(places).most_common():
+        own = [effect for place, effect in zip(places, effects, strict=True) if place == (level, part)]
+        rows.add_row(str(level + 1), analysis.changed[part], str(seeds), f"{sum(own) / len(own):.2f}")
+    print_table(rows)
+
+
+def report(
+    folders: Annotated[
+        list[Path],
+        typer.Argument(metavar="DIR…", help="Run folders, or folders with runs in them at any depth."),
+    ],
+    out: Annotated[Path, typer.Option(help="The page to write.", metavar="FILE.html")] = Path("report.html"),
+    force: Annotated[bool, typer.Option("--force", help="Replace a report that is there already.")] = False,
+) -> None:
+    """One self-contained page over any number of runs: results, published ones, curves, a look inside.
+
+    `ctlpp report runs --out report.html`
+
+    `ctlpp report runs/ndr-R runs/ndr-A --out ndr.html --force`
+
+    The page opens from disk, without a network. What `ctlpp analyze` has found in a run is part of it.
+    """
+    from ctlpp.cli.output import progress
+    from ctlpp.report.writing import write_report
+
+    with ExitStack() as bars:
+
+        def start(runs: int) -> Callable[[int], None]:
+            return bars.enter_context(progress(f"Reading {plural(runs, 'run')}", runs))
+
+        written = write_report(folders, out, force=force, start=start)
+    for line in written.notes:
+        typer.echo(f"Note: {line}.", err=True)
+    runs = plural(written.runs, "run")
+    typer.echo(f"{runs}, {written.analysed} of them analysed: {out} ({written.size / 1e6:.1f} MB)")
+
+
+bench = typer.Typer(no_args_is_help=True)
+
+
+@bench.callback()
+def about_bench() -> None:
+    """Speed on this machine, side by side with a reference, as a table.
+
+    `ctlpp bench data`
+    """
+
+
+@bench.command("data")
+def bench_data() -> None:
+    """Generation against a plain-Python rejection sampler; the whole command; memory of ten million examples.
+
+    `ctlpp bench data`
+    """
+    from ctlpp.bench.data import compare
+    from ctlpp.cli.output import print_table
+
+    print_table(*compare())
+
+
+@bench.command("train")
+def bench_train(
+    device: Annotated[Literal["cpu", "cuda"], typer.Option(help="Where to train.")] = "cpu",
+    seeds: Annotated[
+        str | None,
+        typer.Option(help="CUDA only: crowd sizes, such as 1,25,50. [default: 1,2,5,10,25,50,100]"),
+    ] = None,
+) -> None:
+    """Seeds trained together against a plain loop over single seeds; on a GPU, crowds of several sizes.
+
+    `ctlpp bench train`
+
+    `ctlpp bench train --device cuda --seeds 25,50`
+    """
+    from ctlpp.cli.output import print_table
+
+    if device == "cpu" and seeds is not None:
+        raise UserError(f"‹seeds› {seeds}: crowd sizes are for --device cuda; leave them out for cpu")
+    if device == "cpu":
+        from ctlpp.bench.train import compare
+
+        print_table(*compare())
+        return
+    from ctlpp.bench import cuda
+    from ctlpp.training.inputs import find_device
+
+    find_device(device)
+    crowds = cuda.CROWDS if seeds is None else cuda.crowd_sizes(seeds)
+    print_table(*cuda.compare(crowds=crowds), cuda.compare_own())
