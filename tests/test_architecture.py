@@ -31,7 +31,7 @@ ON_TOP = {
 CONVENIENCES = {
     ("benchmark/dataset.py", "storage"),  # Dataset.save
     ("kernels/adam.py", "training"),  # the type of what it updates
-    ("cli/bench.py", "bench"),
+    ("cli/look.py", "bench"),
 }
 
 
