@@ -14,6 +14,7 @@ ORDER = [
     "storage",
     "statistics",
     "models",
+    "statistics",
     "runs",
     "kernels",
     "training",

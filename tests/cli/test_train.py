@@ -17,8 +17,8 @@ from rich.console import Console
 
 from ctlpp.cli.output import TrainingDisplay
 from ctlpp.models.zoo import MODELS
+from ctlpp.runs.history import Score
 from ctlpp.runs.observers import StepStats
-from ctlpp.training.evaluate import Score
 
 Command = Callable[..., Any]
 DATA = (

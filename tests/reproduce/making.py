@@ -20,6 +20,13 @@ from ctlpp.reproduce.pieces import recipe_of
 from ctlpp.reproduce.plan import Planned, plan
 
 LENGTHS = range(2, 7)
+ENGINE = {
+    "device": "cuda",
+    "device_name": "NVIDIA H200",
+    "precision": "bf16",
+    "vectorised": True,
+    "seeds_at_a_time": 25,
+}
 DATA = ("seed", "shared_functions", "shared_symbols")
 
 
@@ -79,7 +86,7 @@ def config(cell: Planned, task: Task, seeds: Sequence[int]) -> dict[str, Any]:
         options=dict(MODELS[cell.model].sizes[cell.preset]),
         recipe=json.loads(json.dumps(asdict(recipe_of(cell)))),
         parameters={"lstm": 407_816, "transformer": 155_018, "ndr": 673_299}[cell.model],
-        engine={"device": "cuda", "device_name": "NVIDIA H200", "precision": "bf16"},
+        engine=ENGINE,
     )
     made["task"]["recipe"] = json.loads(json.dumps(Settings(variant=cell.variant, **cell.options).recipe()))
     return made

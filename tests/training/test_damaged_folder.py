@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ctlpp import Recipe, generate, load_run, recipe_for, train
-from ctlpp.training.folder import read_config
+from ctlpp.runs.folder import read_config
 
 
 @pytest.fixture(scope="module")
@@ -40,53 +40,35 @@ def change(path: Path, entry: str, value: Any) -> None:
     path.write_text(json.dumps(content))
 
 
-ENTRIES = (
-    "model",
-    "preset",
-    "options",
-    "vocab_size",
-    "n_classes",
-    "parameters",
-    "seeds",
-    "recipe",
-    "data",
-    "engine",
-)
-
-
-@pytest.mark.parametrize(
-    "entry", [*ENTRIES, "versions", "recipe.steps", "engine.vectorised", "engine.seeds_at_a_time"]
-)
-@pytest.mark.parametrize("value", [None, 5.5])
-def test_a_config_without_an_entry_or_with_one_of_another_kind_is_damaged(
-    folder: Path, entry: str, value: object
-) -> None:
-    change(folder / "config.json", entry, value)
-    shown = "null" if value is None else value
-    line = f"{folder / 'config.json'} is damaged ({entry} is {shown}): train in a new folder"
-    with pytest.raises(ValueError, match=f"^{re.escape(line)}$"):
-        read_config(folder)
+def test_a_config_with_an_entry_of_another_kind_is_damaged(folder: Path) -> None:
+    path = folder / "config.json"
+    good = path.read_text()
+    for entry in (*json.loads(good), "recipe.steps", "engine.vectorised", "engine.seeds_at_a_time"):
+        if entry in ("format", "started", "about"):
+            continue
+        path.write_text(good)
+        change(path, entry, 5.5)
+        with pytest.raises(
+            ValueError, match=f"^{re.escape(f'{path} is damaged ({entry} is 5.5)')}: train in"
+        ):
+            read_config(folder)
 
 
 @pytest.mark.parametrize(
     ("text", "line"),
     [
-        ("[1]", "CONFIG is damaged (it holds no JSON object): train in a new folder"),
-        ("{}", "CONFIG is damaged (format is null): train in a new folder"),
-        ("[" * 100_000, "CONFIG cannot be read: "),
+        ("[1]", "FOLDER/config.json holds no JSON object: train in a new folder"),
+        ("{}", "no run in FOLDER: its config.json is not one of ctlpp; choose another folder"),
+        ("[" * 100_000, "FOLDER/config.json cannot be read: "),
         (
-            '{"format": 7, "versions": 1}',
-            "FOLDER was written by another version of ctlpp (unknown): train again in a",
+            '{"model": 1, "seeds": 2, "recipe": 3}',
+            "FOLDER was written by another version of ctlpp (unknown): t",
         ),
     ],
 )
-def test_a_config_that_is_something_else_is_not_called_another_version(
-    folder: Path, text: str, line: str
-) -> None:
-    path = folder / "config.json"
-    path.write_text(text)
-    line = line.replace("CONFIG", str(path)).replace("FOLDER", str(folder))
-    with pytest.raises(ValueError, match=f"^{re.escape(line)}"):
+def test_a_config_that_is_something_else_is_refused(folder: Path, text: str, line: str) -> None:
+    (folder / "config.json").write_text(text)
+    with pytest.raises(ValueError, match=f"^{re.escape(line.replace('FOLDER', str(folder)))}"):
         read_config(folder)
 
 
@@ -144,7 +126,7 @@ def test_a_finished_run_is_not_mistaken_for_its_older_checkpoint(
 ) -> None:
     line = (
         f"{longer / 'checkpoint'}/{damage(longer / 'checkpoint')}: the finished run in {longer} keeps its results, but"
-        " its weights are lost; `ctlpp train … --resume`, as it was trained, makes them anew from step 16"
+        " its weights are lost; training it as before with resume=True makes them anew from step 16"
     )
     with pytest.raises(ValueError, match=f"^{re.escape(line)}$"):
         load_run(longer, tiny)

@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from ctlpp.runs.observers import OfflineWandb, TensorBoard, curves
 from ctlpp.training.crowd import gather
 from ctlpp.training.evaluate import Tally, evaluate
-from ctlpp.training.writers import OfflineWandb, TensorBoard, curves
 
 
 @pytest.mark.parametrize("vectorised", [True, False])

@@ -8,8 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ctlpp.runs.metrics import Metrics
-from ctlpp.training.evaluate import Score
+from ctlpp.runs.history import Metrics, Score
 from ctlpp.training.recipe import Recipe
 from ctlpp.training.run import train
 
@@ -192,13 +191,13 @@ def history(*accuracies: float) -> Metrics:
 
 
 def test_a_crowd_is_settled_when_all_its_seeds_are_good_and_still() -> None:
-    recipe = replace(RECIPE, early_stop=2)
-    assert history(0.5, 0.995, 0.999, 1.0).settled(recipe, [])
-    assert not history(0.995, 1.0).settled(recipe, [])  # too few evaluations
-    assert not history(1.0, 1.0, 0.9, 0.9, 0.9).settled(recipe, [])  # still, but not good
-    assert not history(1.0, 0.993, 1.0).settled(recipe, [])  # good, but not still
-    assert history(0.1, 0.5, 0.1).settled(recipe, [0])  # frozen seeds do not count
-    assert not history(1.0, 1.0, 1.0, 1.0).settled(RECIPE, [])  # off unless asked for
+    rule = (2, 0.99, 0.005)
+    assert history(0.5, 0.995, 0.999, 1.0).settled(*rule, [])
+    assert not history(0.995, 1.0).settled(*rule, [])  # too few evaluations
+    assert not history(1.0, 1.0, 0.9, 0.9, 0.9).settled(*rule, [])  # still, but not good
+    assert not history(1.0, 0.993, 1.0).settled(*rule, [])  # good, but not still
+    assert history(0.1, 0.5, 0.1).settled(*rule, [0])  # frozen seeds do not count
+    assert not history(1.0, 1.0, 1.0, 1.0).settled(0, 0.99, 0.005, [])  # off unless asked for
 
 
 def test_a_settled_crowd_stops_early(tiny: Any, splits: Any, heard: Any) -> None:

@@ -13,7 +13,7 @@ import torch
 from tests.training.conftest import RECIPE, rows
 
 from ctlpp.runs import checkpoint
-from ctlpp.training.folder import locked
+from ctlpp.runs.folder import locked
 from ctlpp.training.loop import Interrupted
 from ctlpp.training.run import load_run, train
 
@@ -67,7 +67,7 @@ def test_ctrl_c_saves_and_says_how_to_resume_and_resuming_is_exact(
     whole = train(tiny, splits, recipe=RECIPE, seeds=[0, 1], out=tmp_path / "whole")
     with pytest.raises(Interrupted) as caught:
         train(tiny, splits, recipe=RECIPE, seeds=[0, 1], out=tmp_path / "cut", observers=[Stop(10)])
-    text = f"interrupted: step 10 is saved in {tmp_path / 'cut'}; go on with --resume (resume=True)"
+    text = f"interrupted: step 10 is saved in {tmp_path / 'cut'}; go on with resume=True"
     assert str(caught.value) == text
     assert not (tmp_path / "cut" / "result.json").exists()
     resumed = train(tiny, splits, recipe=RECIPE, seeds=[0, 1], out=tmp_path / "cut", resume=True)
@@ -125,7 +125,7 @@ def test_a_second_process_in_the_same_folder_is_refused(tiny: Any, splits: Any, 
 def test_a_folder_with_a_run_is_not_overwritten(tiny: Any, splits: Any, tmp_path: Path) -> None:
     train(tiny, splits, recipe=replace(RECIPE, steps=1), seeds=[0], out=tmp_path)
     with pytest.raises(
-        ValueError, match=r"already holds a run: continue it with --resume, or choose another folder$"
+        ValueError, match=r"already holds a run: continue it with resume=True, or choose another folder$"
     ):
         train(tiny, splits, recipe=replace(RECIPE, steps=1), seeds=[0], out=tmp_path)
 
@@ -150,7 +150,7 @@ def test_a_full_disk_is_one_line_and_leaves_the_older_checkpoint(
         real(handle)
 
     monkeypatch.setattr(os, "fsync", fills_up)
-    text = r"^cannot write .*: No space left on device; what was saved before is still there: make room and resume$"
+    text = r"^cannot write .*: No space left on device; what was there before is unchanged: make room"
     with pytest.raises(ValueError, match=text):
         train(tiny, splits, recipe=RECIPE, seeds=[0], out=tmp_path)
     monkeypatch.undo()

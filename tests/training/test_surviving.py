@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from ctlpp.runs import checkpoint, loop
+from ctlpp.runs import checkpoint
+from ctlpp.training import loop
 from ctlpp.training.evaluate import evaluate
 
 SCRIPT = """
@@ -98,7 +99,7 @@ def test_ctrl_c_or_an_end_by_the_system_waits_for_the_step_and_saves(
     _, errors = process.communicate()
     assert process.returncode != 0
     last = errors.strip().splitlines()[-1]
-    assert f"is saved in {tmp_path / 'run'}; go on with --resume" in last
+    assert f"is saved in {tmp_path / 'run'}; go on with resume=True" in last
     assert not (tmp_path / "run" / "result.json").exists()
 
 

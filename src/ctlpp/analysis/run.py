@@ -27,11 +27,11 @@ from ctlpp.analysis.tables import tables
 from ctlpp.benchmark.task import Task
 from ctlpp.files import FolderKind, UserError, check_folder, write_folder
 from ctlpp.models.own import Factory
+from ctlpp.runs.folder import check_kept, read_config
 from ctlpp.runs.history import History
 from ctlpp.storage.reading import load
 from ctlpp.storage.task_file import from_json
 from ctlpp.training.fitting import check_fit
-from ctlpp.training.folder import check_kept, read_config
 from ctlpp.training.result import Run
 from ctlpp.training.run import load_run
 

@@ -58,7 +58,7 @@ def analyze(
     from ctlpp.analysis.study import STAGES
     from ctlpp.cli.output import progress
     from ctlpp.figures.whole_run import analyze_run
-    from ctlpp.training.folder import read_config
+    from ctlpp.runs.folder import read_config
 
     with ExitStack() as bars:
 

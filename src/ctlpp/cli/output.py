@@ -28,8 +28,8 @@ from rich.text import Text
 from ctlpp.statistics.published import SOLVED
 
 if TYPE_CHECKING:
+    from ctlpp.runs.history import Score
     from ctlpp.runs.observers import StepStats
-    from ctlpp.training.evaluate import Score
 
 
 def make_table(title: str, *columns: str, left: int = 1) -> Table:

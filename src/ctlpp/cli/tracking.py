@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ctlpp.files import UserError
-from ctlpp.runs.observers import tell
-from ctlpp.training.writers import OfflineWandb, TensorBoard
+from ctlpp.runs.observers import OfflineWandb, TensorBoard, tell
 
 _WRITERS: dict[str, Callable[[Path], object]] = {"tensorboard": TensorBoard, "wandb": OfflineWandb}
 _EVENTS = ("on_step", "on_evaluate", "on_checkpoint", "on_end")

@@ -59,8 +59,8 @@ def hindrance(record: RunRecord) -> str:
 def refusal(record: RunRecord) -> str:
     """What `ctlpp analyze` would say of a run's settings before it loads the weights; empty if it takes them."""
     from ctlpp.analysis.run import find_task
+    from ctlpp.runs.folder import read_config
     from ctlpp.training.crowd import check_seeds
-    from ctlpp.training.folder import read_config
     from ctlpp.training.inputs import find_model
 
     try:

@@ -21,7 +21,7 @@ from ctlpp.reproduce.pacing import Alarm, Pages
 from ctlpp.reproduce.pieces import Piece, Standing, recipe_of, stand, take
 from ctlpp.reproduce.plan import Planned
 from ctlpp.reproduce.results.writing import Written, write_results
-from ctlpp.runs.folder import read_run_with_history
+from ctlpp.runs.folder import read_run
 from ctlpp.runs.untrusted import DamagedError, read_json
 
 Start = Callable[[int], Callable[[int], None]]  # told a number of seeds, gives what to call with progress
@@ -177,7 +177,7 @@ def _work_on(job: _Job) -> None:
     for left in folder.glob(".*.part"):  # by a process that was killed
         shutil.rmtree(left, ignore_errors=True)
     if (
-        read_run_with_history(folder, folder.name).state != "finished"
+        read_run(folder, folder.name, with_history=True).state != "finished"
     ):  # or a file is lost, which training makes up for
         with job.screen.training(job.title) as watch:
             train(

@@ -8,7 +8,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ctlpp.training.folder import write_json
+from ctlpp.files import write_json
 
 
 def note_of(folder: Path) -> Path:

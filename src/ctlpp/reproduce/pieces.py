@@ -20,7 +20,7 @@ from ctlpp.files import UserError, make_folder
 from ctlpp.reproduce.failures import read_failure
 from ctlpp.reproduce.holding import held
 from ctlpp.reproduce.plan import SIZES, Planned
-from ctlpp.runs.folder import read_run, read_run_with_history, run_folders
+from ctlpp.runs.folder import read_run, run_folders
 from ctlpp.runs.untrusted import as_dict, as_list
 from ctlpp.training.recipe import Recipe, recipe_for, watching
 
@@ -136,7 +136,7 @@ def _read_piece(folder: Path, seeds: tuple[int, ...], cell: Planned) -> Piece:
     ended = (folder / "result.json").exists()
     if not (folder / "config.json").exists() and not ended:
         return Piece(folder, seeds, failure=read_failure(folder))  # somebody was about to begin
-    record = read_run_with_history(folder, folder.name)
+    record = read_run(folder, folder.name, with_history=True)
     if record.state == "version":
         raise UserError(f"{folder} was {record.reason}: choose another folder with --out")
     damage = f"{folder} is damaged ({record.reason}): remove that folder, and its seeds are trained again"

@@ -24,8 +24,8 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from ctlpp.files import UserError, make_folder, write_atomically
+from ctlpp.runs.folder import FORMAT
 
-FORMAT = 1  # of checkpoints and run folders; raised when an older one cannot be continued
 _KEPT = 2
 
 

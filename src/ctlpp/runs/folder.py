@@ -1,16 +1,21 @@
-"""Finding run folders and reading what they say of themselves, however damaged, unfinished or foreign they are."""
+"""Run folders: the one reader, for folders that are damaged, unfinished or foreign too, and the rules for training in one.
+
+A run folder has `config.json`, `metrics.parquet`, `checkpoint/`, `result.json` once it is finished, and perhaps `analysis/`.
+"""
 
 from __future__ import annotations
 
 import json
 import os
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
-from ctlpp.files import UserError
+from ctlpp.files import UserError, lock, write_json
+from ctlpp.runs.history import COLUMNS, read_history
 from ctlpp.runs.untrusted import (
     DamagedError,
     as_dict,
@@ -22,9 +27,32 @@ from ctlpp.runs.untrusted import (
     read_json,
 )
 
-FORMAT = 1  # of config.json; that of `training.checkpoint`, which takes a second to import
-MARKS = ("config.json", "result.json", "metrics.parquet")  # a folder with one of these may be a run
-INSIDE = ("analysis", "checkpoint")  # folders of a run
+FORMAT = 1  # of run folders and checkpoints; raised when an older one cannot be continued
+SAVING = ("checkpoint_every", "checkpoint_minutes")  # settings of a recipe that leave the results alone
+_MARKS = ("config.json", "result.json", "metrics.parquet")  # a folder with one of these may be a run
+_INSIDE = ("analysis", "checkpoint")  # folders of a run
+_OURS = {*_MARKS, *_INSIDE, ".lock"}
+_DECIDES = ("model", "options", "variant", "protocol", "vocab_size", "n_classes", "seeds", "parameters")
+_KINDS: dict[str, type | tuple[type, ...]] = {  # of what is read from a config
+    "model": str,
+    "preset": str,
+    "options": dict,
+    "variant": (str, NoneType),
+    "protocol": (str, NoneType),
+    "vocab_size": int,
+    "n_classes": int,
+    "parameters": int,
+    "seeds": list,
+    "recipe": dict,
+    "recipe.steps": int,
+    "data": dict,
+    "task": (dict, NoneType),
+    "engine": dict,
+    "engine.device": str,
+    "engine.vectorised": bool,
+    "engine.seeds_at_a_time": int,
+    "versions": dict,
+}
 
 
 @dataclass(frozen=True)
@@ -43,7 +71,7 @@ class RunRecord:
     """A run folder as it was found."""
 
     folder: Path
-    name: str  # as the page calls it
+    name: str  # as pages call it
     state: str  # finished, unfinished, damaged, version (of another one), foreign
     reason: str = ""  # for the states that need one
     config: dict[str, Any] = field(default_factory=dict)
@@ -65,10 +93,9 @@ def find_runs(folders: Sequence[Path]) -> list[RunRecord]:
     """All runs in and under the folders. Raises UserError if there is none."""
     found: dict[Path, RunRecord] = {}
     for folder in folders:
-        if not folder.exists():
-            raise UserError(f"{folder} does not exist: name run folders, or folders that contain some")
         if not folder.is_dir():
-            raise UserError(f"{folder} is not a folder: name run folders, or folders that contain some")
+            fault = "is not a folder" if folder.exists() else "does not exist"
+            raise UserError(f"{folder} {fault}: name run folders, or folders that contain some")
         mine = list(run_folders(folder))
         for place in mine:
             found.setdefault(place.resolve(), read_run(place, _name(place, folder, len(folders) > 1)))
@@ -85,16 +112,14 @@ def run_folders(folder: Path) -> Iterator[Path]:
     links: list[Path] = []
     for place, below, files in os.walk(folder):
         below[:] = sorted(name for name in below if not name.startswith("."))
-        if any(mark in files for mark in MARKS):
-            below[:] = [name for name in below if name not in INSIDE]
+        if any(mark in files for mark in _MARKS):
+            below[:] = [name for name in below if name not in _INSIDE]
             yield Path(place)
         links += [path for name in below if (path := Path(place, name)).is_symlink()]
-    yield from filter(_is_marked, links)
-
-
-def _is_marked(folder: Path) -> bool:
-    files = next(os.walk(folder), ("", [], []))[2]  # none if there is nothing, or nothing that may be read
-    return any(mark in files for mark in MARKS)
+    for link in links:
+        files = next(os.walk(link), ("", [], []))[2]  # none if there is nothing, or nothing that may be read
+        if any(mark in files for mark in _MARKS):
+            yield link
 
 
 def _name(place: Path, under: Path, several: bool) -> str:
@@ -110,149 +135,138 @@ def _natural(name: str) -> list[tuple[int, int, str]]:
     return [(0, int(word[:15]), "") if word.isascii() and word.isdigit() else (1, 0, word) for word in words]
 
 
-def read_run(folder: Path, name: str) -> RunRecord:
-    """What a folder says of itself."""
+def read_run(folder: Path, name: str = "", *, with_history: bool = False) -> RunRecord:
+    """What a folder says of itself. with_history: a finished run whose history cannot be read is damaged, too."""
+    record = RunRecord(folder, name or folder.name, "finished")
     if not (folder / "config.json").is_file():
-        return _without_config(folder, name)
+        return _read_without_config(record)
+    state, reason, config = _read_config(folder)
+    record = replace(record, config=config)
+    if state:
+        return replace(record, state=state, reason=reason)
+    try:
+        if not (folder / "result.json").is_file():
+            return _read_unfinished(record)
+        result = read_json(folder / "result.json")
+        _check_result(result, config)
+        if with_history:
+            read_columns(folder / "metrics.parquet", COLUMNS)
+    except DamagedError as error:
+        return replace(record, state="damaged", reason=str(error))
+    steps, seconds = as_int(result.get("steps")), as_float(result.get("seconds"))
+    return replace(record, seeds=_read_seeds(result), step=steps, seconds=seconds)
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """The settings of a run; UserError says why there are none."""
+    if not folder.is_dir():
+        fault = "is a file, not a run folder" if folder.exists() else "does not exist: name a run folder"
+        raise UserError(f"{folder} {fault}, as `ctlpp train` writes it")
+    if not (folder / "config.json").is_file():
+        inside = next((place for place in run_folders(folder) if place != folder), None)
+        remedy = (
+            f"choose one inside, as {inside}" if inside else "name a run folder, as `ctlpp train` writes it"
+        )
+        raise UserError(f"no run in {folder}: there is no config.json in it; {remedy}")
+    state, reason, config = _read_config(folder)
+    if state == "damaged":
+        raise UserError(f"{folder}/{reason}: train in a new folder")
+    if state == "version":
+        raise UserError(f"{folder} was {reason}: train again in a new folder")
+    if state:
+        raise UserError(f"no run in {folder}: {reason}; choose another folder")
+    return config
+
+
+def _read_config(folder: Path) -> tuple[str, str, dict[str, Any]]:
+    """State and reason, empty if there is nothing wrong, and the config."""
     try:
         config = read_json(folder / "config.json")
     except DamagedError as error:
-        return RunRecord(folder, name, "damaged", str(error))
+        return "damaged", str(error), {}
     if not {"model", "seeds", "recipe"} <= config.keys():
-        return RunRecord(folder, name, "foreign", "its config.json is not one of ctlpp")
+        return "foreign", "its config.json is not one of ctlpp", {}
     if config.get("format") != FORMAT:
-        written = as_str(as_dict(config.get("versions")).get("ctlpp")) or "unknown"
-        reason = f"written by another version of ctlpp ({written})"
-        return RunRecord(folder, name, "version", reason, config)
-    if not (folder / "result.json").is_file():
-        return _unfinished(folder, name, config)
-    try:
-        result = read_json(folder / "result.json")
-    except DamagedError as error:
-        return RunRecord(folder, name, "damaged", str(error), config)
-    if reason := _flaw(result, config):
-        return RunRecord(folder, name, "damaged", reason, config)
-    seeds = read_seeds(result)
-    return RunRecord(
-        folder,
-        name,
-        "finished",
-        "",
-        config,
-        seeds,
-        as_int(result.get("steps")),
-        as_float(result.get("seconds")),
-    )
+        version = as_str(as_dict(config.get("versions")).get("ctlpp")) or "unknown"
+        return "version", f"written by another version of ctlpp ({version})", config
+    for name, kind in _KINDS.items():
+        outer, _, inner = name.rpartition(".")
+        value = (as_dict(config.get(outer)) if outer else config).get(inner)
+        if not isinstance(value, kind):
+            return "damaged", f"config.json is damaged ({name} is {_text(value)})", config
+    return "", "", config
 
 
-def read_run_with_history(folder: Path, name: str) -> RunRecord:
-    """The same, with a look into the history of a finished run: one that cannot be read makes it damaged."""
-    record = read_run(folder, name)
-    if record.state != "finished":
-        return record
-    try:
-        read_columns(folder / "metrics.parquet", ["step", "seed", "split", "length", "accuracy"])
-    except DamagedError as error:
-        return replace(record, state="damaged", reason=str(error))
-    return record
-
-
-def _flaw(result: dict[str, Any], config: dict[str, Any]) -> str:
-    """What training would not have written into a `result.json`; empty if there is nothing of that kind."""
-    entries = list(map(as_dict, as_list(result.get("seeds"))))
-    numbers = Counter(as_int(entry.get("seed")) for entry in entries)
-    if not {*numbers} - {None}:
-        return "result.json lists no seeds"
-    if twice := [number for number, times in numbers.items() if number is not None and times > 1]:
-        return f"result.json lists seed {twice[0]} twice"
-    if {*numbers} != {as_int(seed) for seed in as_list(config.get("seeds"))} - {None}:
-        return "result.json has other seeds than config.json"
+def _check_result(result: dict[str, Any], config: dict[str, Any]) -> None:
+    """Raise DamagedError at what training would not have written into a `result.json`."""
+    entries = [as_dict(entry) for entry in as_list(result.get("seeds"))]
+    if not any(as_int(entry.get("seed")) is not None for entry in entries):
+        raise DamagedError("result.json lists no seeds")
+    if [entry.get("seed") for entry in entries] != config["seeds"]:
+        raise DamagedError("result.json has other seeds than config.json")
     for entry in entries:
         diverged, accuracy = entry.get("diverged") is True, as_dict(entry.get("accuracy"))
         if not (accuracy or diverged):
-            return f"result.json has no accuracy of seed {entry['seed']}"
+            raise DamagedError(f"result.json has no accuracy of seed {entry['seed']}")
         for shares in (accuracy, *map(as_dict, as_dict(entry.get("by_length")).values())):
             for share in shares.values():
                 if not (_shares({"": share}) or (share is None and diverged)):
-                    return f"result.json has an accuracy of {json.dumps(share)[:20]}"
-    return ""
+                    raise DamagedError(f"result.json has an accuracy of {json.dumps(share)[:20]}")
 
 
-def _without_config(folder: Path, name: str) -> RunRecord:
+def _read_without_config(record: RunRecord) -> RunRecord:
     """A folder with results but without settings: its results are shown, and compared with nothing."""
     try:
-        result = read_json(folder / "result.json")
-        if not (seeds := read_seeds(result)):
+        result = read_json(record.folder / "result.json")
+        if not (seeds := _read_seeds(result)):
             raise DamagedError("result.json lists no seeds")
     except DamagedError as error:
-        return RunRecord(folder, name, "foreign", f"there is no config.json, and {error}")
+        return replace(record, state="foreign", reason=f"there is no config.json, and {error}")
     config = {key: result.get(key) for key in ("model", "variant", "protocol", "parameters", "versions")}
-    reason = "config.json is missing: the settings are not known"
-    return RunRecord(folder, name, "damaged", reason, config, seeds, as_int(result.get("steps")))
+    reason, step = "config.json is missing: the settings are not known", as_int(result.get("steps"))
+    return replace(record, state="damaged", reason=reason, config=config, seeds=seeds, step=step)
 
 
-def read_seeds(result: dict[str, Any]) -> tuple[SeedResult, ...]:
+def _read_seeds(result: dict[str, Any]) -> tuple[SeedResult, ...]:
     """The seeds of a `result.json`."""
     found = []
     for entry in map(as_dict, as_list(result.get("seeds"))):
-        number = as_int(entry.get("seed"))
-        if number is None:
+        if (number := as_int(entry.get("seed"))) is None:
             continue
         by_length = {split: _lengths(values) for split, values in as_dict(entry.get("by_length")).items()}
-        found.append(
-            SeedResult(
-                number=number,
-                accuracy=_shares(entry.get("accuracy")),
-                by_length=by_length,
-                diverged=entry.get("diverged") is True,
-                diverged_at=as_int(entry.get("diverged_at")),
-            )
-        )
+        ended = entry.get("diverged") is True, as_int(entry.get("diverged_at"))
+        found.append(SeedResult(number, _shares(entry.get("accuracy")), by_length, *ended))
     return tuple(found)
 
 
-def _unfinished(folder: Path, name: str, config: dict[str, Any]) -> RunRecord:
-    planned, path = as_int(as_dict(config.get("recipe")).get("steps")), folder / "metrics.parquet"
-    try:
-        step, seeds = _last_evaluation(path) if path.is_file() else (None, ())
-    except DamagedError as error:
-        return RunRecord(folder, name, "damaged", str(error), config)
-    if step is None:
-        reason = "no evaluation yet" + (f", {planned:,} steps planned" if planned is not None else "")
-        return RunRecord(folder, name, "unfinished", reason, config)
-    reason = f"last evaluated at step {step:,}" + (f" of {planned:,}" if planned is not None else "")
-    frozen = _frozen(folder)
-    seeds = tuple(replace(seed, diverged=seed.number in frozen) for seed in seeds)
-    return RunRecord(folder, name, "unfinished", reason, config, seeds, step)
+def _read_unfinished(record: RunRecord) -> RunRecord:
+    """A run without results: the last evaluation in its history, if there is one yet."""
+    planned, path = record.config["recipe"]["steps"], record.folder / "metrics.parquet"
+    history = read_history(path) if path.is_file() else None
+    record = replace(record, state="unfinished", reason=f"no evaluation yet, {planned:,} steps planned")
+    if history is None or not len(history.steps):
+        return record
+    entries = []
+    for i, seed in enumerate(history.seeds.tolist()):
+        last = {key: curve[-1, i].item() for key, curve in history.accuracy.items()}
+        accuracy = {split: value for (split, length), value in last.items() if length == 0}
+        by_length: dict[str, dict[str, float]] = {}
+        for (split, length), value in last.items():
+            if length:
+                by_length.setdefault(split, {})[str(length)] = value
+        frozen = seed in _frozen(record.folder)
+        entries.append({"seed": seed, "accuracy": accuracy, "by_length": by_length, "diverged": frozen})
+    step = int(history.steps[-1])
+    reason = f"last evaluated at step {step:,} of {planned:,}"
+    return replace(record, reason=reason, seeds=_read_seeds({"seeds": entries}), step=step)
 
 
-def _frozen(folder: Path) -> set[int | None]:
+def _frozen(folder: Path) -> list[Any]:
     """The seeds of an unfinished run that have diverged, as far as its analysis knows."""
     try:
-        return {
-            as_int(seed) for seed in as_list(read_json(folder / "analysis" / "analysis.json").get("diverged"))
-        }
+        return as_list(read_json(folder / "analysis" / "analysis.json").get("diverged"))
     except DamagedError:
-        return set()
-
-
-def _last_evaluation(path: Path) -> tuple[int | None, tuple[SeedResult, ...]]:
-    """The last step in a history and its scores; a checkpoint may have been written before the first evaluation."""
-    rows = read_columns(path, ["step", "seed", "split", "length", "accuracy"]).to_pylist()
-    steps = [step for row in rows if (step := as_int(row["step"])) is not None]
-    if not steps:
-        return None, ()
-    entries: dict[int, dict[str, Any]] = {}
-    for row in rows:
-        number, length, split = as_int(row["seed"]), as_int(row["length"]), as_str(row["split"])
-        if row["step"] != max(steps) or number is None or length is None or as_float(row["accuracy"]) is None:
-            continue
-        entry = entries.setdefault(number, {"seed": number, "accuracy": {}, "by_length": {}})
-        if length == 0:
-            entry["accuracy"][split] = row["accuracy"]
-        else:
-            entry["by_length"].setdefault(split, {})[str(length)] = row["accuracy"]
-    return max(steps), read_seeds({"seeds": list(entries.values())})
+        return []
 
 
 def _shares(value: object) -> dict[str, float]:
@@ -263,3 +277,96 @@ def _shares(value: object) -> dict[str, float]:
 
 def _lengths(value: object) -> dict[int, float]:
     return {int(name): share for name, share in _shares(value).items() if name.isascii() and name.isdigit()}
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold a run folder, or a new one, against other processes; refuse a folder with other things in it."""
+    if folder.is_dir() and not (folder / "config.json").exists():
+        strange = sorted(p.name for p in folder.iterdir() if p.name not in _OURS and p.suffix != ".part")
+        if strange:
+            raise UserError(f"{folder} holds other files ({strange[0]}, …): choose an empty or a new folder")
+    with lock(folder / ".lock"):
+        yield
+
+
+def claim(folder: Path, config: dict[str, Any], resume: bool) -> dict[str, Any]:
+    """Start a run in a folder, or check that the run in it is the one to resume. Returns the folder's config."""
+    if not (folder / "config.json").exists():
+        write_json(folder / "config.json", config)
+        return config
+    if not resume:
+        raise UserError(
+            f"{folder} already holds a run: continue it with ‹resume=True›, or choose another folder"
+        )
+    found = read_config(folder)
+    _check_same(folder, found, config)
+    return found
+
+
+def check_kept(folder: Path, remedy: str) -> None:
+    """Raise UserError if a run is finished and its checkpoint was not kept."""
+    if (folder / "result.json").is_file() and not any((folder / "checkpoint").glob("step-*.json")):
+        lost = f"the run in {folder} is finished, and only its small files were kept, not its checkpoint"
+        raise UserError(f"{lost}: {remedy}")
+
+
+def check_last(folder: Path, step: int, damaged: Sequence[str]) -> None:
+    """Raise UserError if a run is finished, but the newest checkpoint that is whole, of this step, is not its last."""
+    if not (folder / "result.json").is_file():
+        return
+    lost = list(damaged)
+    last = read_run(folder).step
+    if last is not None and step != last:
+        lost.append(f"{folder / 'checkpoint' / f'step-{last:09d}.json'} is missing")
+    if lost:
+        raise UserError(
+            f"{lost[0]}: the finished run in {folder} keeps its results, but its weights are lost;"
+            f" training it as before with ‹resume=True› makes them anew from step {step}"
+        )
+
+
+def _check_same(folder: Path, found: dict[str, Any], wanted: dict[str, Any]) -> None:
+    """Refuse to continue a run with other settings than it began with."""
+    recipe = [name for name in wanted["recipe"] if name not in SAVING]
+    settings = [(name, found.get(name), wanted[name]) for name in _DECIDES]
+    settings += [(name, found["recipe"].get(name), wanted["recipe"][name]) for name in recipe]
+    settings += [("splits", sorted(found["data"]), sorted(wanted["data"]))]
+    for name, old, new in settings:
+        if old != new:
+            raise UserError(
+                f"the run in {folder} has {name} {_text(old)}, not {_text(new)}:"
+                " resume with the same settings, or choose another folder"
+            )
+    for split, digest in wanted["data"].items():
+        if found["data"][split] != digest:
+            raise UserError(
+                f"the data has changed since the run in {folder} began (split {split}):"
+                " resume with the data it began with, or choose another folder"
+            )
+
+
+def move(folder: Path, config: dict[str, Any], here: str, step: int) -> tuple[dict[str, Any], str]:
+    """The config of a run that goes on from a step, and a note if that is elsewhere than it was last.
+
+    `config.json` then says so under `continued`: the step, and where from there on.
+    """
+    moves = as_dict(config.get("continued"))
+    last = str([where(config), *moves.values()][-1])
+    if here == last:
+        return config, ""
+    config = config | {"continued": moves | {f"step {step}": here}}
+    write_json(folder / "config.json", config)
+    note = f"the run was on {last}; from step {step} on it is on {here}, so it may not continue exactly"
+    return config, note
+
+
+def where(config: Mapping[str, Any]) -> str:
+    """The machine, precision and versions that a config names, in one line."""
+    engine = [str(config["engine"].get(key)) for key in ("device_name", "precision")]
+    return ", ".join([*engine, *(f"{name} {version}" for name, version in config["versions"].items())])
+
+
+def _text(value: object) -> str:
+    text = json.dumps(value) if not isinstance(value, str) else value or "none"
+    return text if len(text) <= 60 else text[:57] + "…"

@@ -1,21 +1,146 @@
-"""The training curves of a run: accuracy of every seed over time, accuracy per length, success rate.
+"""The history of a run, `metrics.parquet`: accuracy and loss by step, seed, split and length (0: all lengths together).
 
 Example:
-    >>> columns = {"step": [10, 10, 20, 20], "seed": [0, 1, 0, 1], "split": ["ood"] * 4, "length": [0] * 4}
-    >>> history = History.of(pa.table(columns | {"accuracy": [0.1, 0.5, 0.96, 0.99], "loss": [1.0] * 4}))
-    >>> history.success("ood").tolist()
+    >>> metrics = Metrics()
+    >>> metrics.add(10, [Score(0, "ood", 0, 0.1, 1.5), Score(1, "ood", 0, 0.5, 1.2)])
+    >>> metrics.add(20, [Score(0, "ood", 0, 0.96, 0.2), Score(1, "ood", 0, 0.99, 0.1)])
+    >>> Metrics.from_columns(metrics.columns(), metrics.splits).rows == metrics.rows
+    True
+    >>> History.of(metrics.table()).success("ood").tolist()
     [0.0, 1.0]
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from io import BytesIO
+from itertools import pairwise
+from math import isnan
+from pathlib import Path
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
+from numpy.typing import NDArray
 
-from ctlpp.analysis.inputs import Array
+from ctlpp.runs.untrusted import DamagedError, read_columns
 from ctlpp.statistics.published import SOLVED
+
+TRAINING = (
+    "training"  # as a split: the mean loss on the batches since the last evaluation, without an accuracy
+)
+COLUMNS = ["step", "seed", "split", "length", "accuracy"]  # that a history needs
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Score:
+    """What one seed reaches on the examples of one length, or on all of a split (length 0)."""
+
+    seed: int
+    split: str
+    length: int
+    accuracy: float
+    loss: float
+
+
+class Metrics:
+    """The history as it grows: rows (step, score) in the order they came."""
+
+    def __init__(self, rows: Sequence[tuple[int, Score]] = ()) -> None:
+        self.rows = list(rows)
+
+    @property
+    def splits(self) -> list[str]:
+        """The names of the splits, in order of appearance."""
+        return list(dict.fromkeys(score.split for _, score in self.rows))
+
+    def add(self, step: int, scores: Sequence[Score]) -> None:
+        """Append the scores of one evaluation."""
+        self.rows += [(step, score) for score in scores]
+
+    def at_end(self) -> list[Score]:
+        """The scores of the last evaluation."""
+        return [score for step, score in self.rows if step == self.rows[-1][0]]
+
+    def columns(self) -> dict[str, Array]:
+        """As arrays, for a checkpoint."""
+        number = {split: i for i, split in enumerate(self.splits)}
+        whole = [(step, score.seed, number[score.split], score.length) for step, score in self.rows]
+        real = [(score.accuracy, score.loss) for _, score in self.rows]
+        return {
+            "whole": np.array(whole, dtype=np.int64).reshape(-1, 4),
+            "real": np.array(real, dtype=np.float64).reshape(-1, 2),
+        }
+
+    @staticmethod
+    def from_columns(columns: Mapping[str, Any], splits: Sequence[str]) -> Metrics:
+        """The inverse of `columns`."""
+        both = zip(columns["whole"].tolist(), columns["real"].tolist(), strict=True)
+        return Metrics(
+            [(step, Score(seed, splits[n], length, *real)) for (step, seed, n, length), real in both]
+        )
+
+    def table(self) -> Any:
+        """As an Arrow table: step, seed, split, length, accuracy, loss."""
+        import pyarrow as pa
+
+        rows = [
+            (
+                step,
+                score.seed,
+                score.split,
+                score.length,
+                None if isnan(score.accuracy) else score.accuracy,
+                score.loss,
+            )
+            for step, score in self.rows
+        ]
+        kinds = {
+            "step": pa.int64(),
+            "seed": pa.int64(),
+            "split": pa.string(),
+            "length": pa.int32(),
+            "accuracy": pa.float64(),
+            "loss": pa.float64(),
+        }
+        columns = zip(*rows, strict=True) if rows else [()] * len(kinds)
+        arrays = [pa.array(column, kind) for column, kind in zip(columns, kinds.values(), strict=True)]
+        return pa.table(arrays, names=list(kinds))
+
+    def parquet(self) -> bytes:
+        """As a Parquet file."""
+        import pyarrow.parquet as pq
+
+        file = BytesIO()
+        pq.write_table(self.table(), file)
+        return file.getvalue()
+
+    def settled(self, times: int, accuracy: float, change: float, diverged: Sequence[int]) -> bool:
+        """Whether every seed that trains kept still for the last `times` evaluations.
+
+        accuracy: what each needs on iid (or else the first split); change: how much any split's may move at most.
+        """
+        by_step: dict[int, dict[tuple[int, str], float]] = {}
+        for step, score in self.rows:
+            if score.length == 0 and score.split != TRAINING and score.seed not in diverged:
+                by_step.setdefault(step, {})[score.seed, score.split] = score.accuracy
+        last = [by_step[step] for step in sorted(by_step)[-times - 1 :]]
+        if not times or len(last) <= times:
+            return False
+        names = [split for split in self.splits if split != TRAINING]
+        judge = "iid" if "iid" in names else names[0]
+        good = all(now[key] >= accuracy for now in last[1:] for key in now if key[1] == judge)
+        return good and all(abs(now[key] - old[key]) <= change for old, now in pairwise(last) for key in now)
+
+
+def read_history(path: Path, seeds: Sequence[int] | None = None) -> History:
+    """The history in a Parquet file; DamagedError says why there is none."""
+    table = read_columns(path, COLUMNS)
+    try:
+        return History.of(table, seeds)
+    except (TypeError, ValueError) as error:
+        raise DamagedError(f"{path.name} holds values of the wrong kind") from error
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,15 +152,15 @@ class History:
     accuracy: dict[tuple[str, int], Array]  # (split, length) -> (E, S); length 0 is all together
 
     @staticmethod
-    def of(metrics: pa.Table, seeds: tuple[int, ...] | None = None) -> History:
+    def of(table: Any, seeds: Sequence[int] | None = None) -> History:
         """From the rows of `metrics.parquet`; of some seeds only, if given."""
-        columns = {name: np.array(metrics[name].to_pylist(), dtype=object) for name in metrics.column_names}
+        columns = {name: np.array(table[name].to_pylist(), dtype=object) for name in table.column_names}
         known = np.array([value is not None for value in columns["accuracy"]], dtype=bool)
         columns = {name: column[known] for name, column in columns.items()}
         steps, at = np.unique(columns["step"].astype(np.int64), return_inverse=True)
         wanted = np.unique(columns["seed"].astype(np.int64)) if seeds is None else np.array(seeds)
-        accuracy: dict[tuple[str, int], Array] = {}
         column = {int(seed): i for i, seed in enumerate(wanted)}
+        accuracy: dict[tuple[str, int], Array] = {}
         rows = zip(at, columns["seed"], columns["split"], columns["length"], columns["accuracy"], strict=True)
         for row, seed, split, length, value in rows:
             if seed in column:

@@ -18,22 +18,12 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from ctlpp.files import UserError
+from ctlpp.runs.history import Score
 from ctlpp.training.batches import Split
 from ctlpp.training.crowd import Crowd
 from ctlpp.training.graphs import Replays
 from ctlpp.training.step import Loss
 from ctlpp.training.streams import Streams
-
-
-@dataclass(frozen=True)
-class Score:
-    """What one seed reaches on the examples of one length, or on all of a split (length 0)."""
-
-    seed: int
-    split: str
-    length: int
-    accuracy: float
-    loss: float
 
 
 class _Count(nn.Module):

@@ -13,7 +13,7 @@ from ctlpp.files import UserError
 from ctlpp.models.own import Factory, load
 from ctlpp.models.sizes import check_sizes
 from ctlpp.models.zoo import MODELS, PRESETS
-from ctlpp.runs.metrics import TRAINING
+from ctlpp.runs.history import TRAINING
 from ctlpp.storage.task_file import to_json
 from ctlpp.training.batches import Split
 

@@ -12,13 +12,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ctlpp.files import UserError
+from ctlpp.files import UserError, write_atomically, write_json
 from ctlpp.runs import checkpoint
-from ctlpp.runs.metrics import TRAINING, Metrics
+from ctlpp.runs.folder import FORMAT, check_kept
+from ctlpp.runs.history import TRAINING, Metrics, Score
 from ctlpp.runs.observers import StepStats, tell
 from ctlpp.training.batches import Batches, Split
-from ctlpp.training.evaluate import Score, Tally, evaluate
-from ctlpp.training.folder import check_kept, write_json
+from ctlpp.training.evaluate import Tally, evaluate
 from ctlpp.training.result import Run, check_facts, fill, strip
 from ctlpp.training.step import Stepper
 
@@ -73,7 +73,7 @@ class Training:
         tensors, facts, damaged = found
         for line in damaged:
             tell(self.observers, "on_note", f"warning: {line}: falling back to the checkpoint before")
-        if facts.get("format") != checkpoint.FORMAT or facts.get("parameters") != self.config["parameters"]:
+        if facts.get("format") != FORMAT or facts.get("parameters") != self.config["parameters"]:
             raise UserError(
                 f"the checkpoint in {self.folder} is of another model or version: choose another folder"
             )
@@ -82,7 +82,7 @@ class Training:
         for name in ("mean", "square", "diverged"):
             getattr(self.stepper.optimizer, name).copy_(tensors[name])
         self.loss_sum.copy_(tensors["loss_sum"])
-        self.metrics = Metrics.from_tensors(strip(tensors, "metrics."), facts["splits"])
+        self.metrics = Metrics.from_columns(strip(tensors, "metrics."), facts["splits"])
         self.step = self.saved = self.began_at = facts["step"]
         self.seconds, self.loss_count, self.stopped = facts["seconds"], facts["loss_count"], facts["stopped"]
         self.aside = facts.get("aside", 0.0)
@@ -98,7 +98,9 @@ class Training:
         tensors = {"weights": crowd.weights, "mean": optimizer.mean, "square": optimizer.square}
         tensors |= {"diverged": optimizer.diverged, "loss_sum": self.loss_sum}
         tensors |= {f"extras.{name}": extra for name, extra in crowd.extras.items()}
-        tensors |= {f"metrics.{name}": column for name, column in self.metrics.tensors().items()}
+        tensors |= {
+            f"metrics.{name}": torch.from_numpy(column) for name, column in self.metrics.columns().items()
+        }
         facts = {
             "parameters": self.config["parameters"],
             "seconds": self.spent(),
@@ -116,7 +118,7 @@ class Training:
     def write_metrics(self) -> None:
         """All evaluations so far, into the folder."""
         assert self.folder is not None
-        checkpoint.write_atomically(self.folder / "metrics.parquet", self.metrics.parquet())
+        write_atomically(self.folder / "metrics.parquet", self.metrics.parquet())
 
     def spent(self) -> float:
         """Seconds of training, in all sittings."""
@@ -160,7 +162,7 @@ def fit(training: Training) -> Run:
             if training.folder is None or training.saved < 0:
                 raise
             where = f"step {training.saved} is saved in {training.folder}"
-            raise Interrupted(f"interrupted: {where}; go on with --resume (resume=True)") from error
+            raise Interrupted(f"interrupted: {where}; go on with resume=True") from error
     training.save()
     run = training.run()
     if training.folder is not None:
@@ -202,7 +204,7 @@ def _look_after(training: Training, scores: list[Score] | None) -> None:
 
 def _evaluate(training: Training) -> list[Score]:
     """The scores of all seeds, which are in the metrics, too."""
-    stepper = training.stepper
+    stepper, recipe = training.stepper, training.stepper.recipe
     known = training.diverged()
     stepper.crowd.set_progress(stepper.recipe.progress(training.step))
     if training.tally is None or training.tally.group > stepper.group:
@@ -215,7 +217,9 @@ def _evaluate(training: Training) -> list[Score]:
     training.metrics.add(training.step, scores)
     training.loss_sum.zero_()
     training.loss_count = 0
-    training.stopped = training.metrics.settled(stepper.recipe, list(known))
+    training.stopped = training.metrics.settled(
+        recipe.early_stop, recipe.settled_accuracy, recipe.settled_change, list(known)
+    )
     return scores
 
 

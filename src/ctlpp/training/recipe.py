@@ -18,8 +18,8 @@ from math import cos, pi
 from typing import Any
 
 from ctlpp.files import UserError
+from ctlpp.runs.folder import SAVING
 
-SAVING = ("checkpoint_every", "checkpoint_minutes")  # settings that leave the results alone
 _FROM_ZERO = ("warmup", "batch_seed", "early_stop", "eval_every", "checkpoint_every")
 
 

@@ -8,10 +8,10 @@ from typing import Any
 from torch import Tensor
 
 from ctlpp.files import UserError
-from ctlpp.runs.metrics import TRAINING, Metrics
+from ctlpp.runs.history import TRAINING, Metrics, Score
 from ctlpp.training.batches import Split
 from ctlpp.training.crowd import Crowd
-from ctlpp.training.evaluate import Score, Tally, evaluate
+from ctlpp.training.evaluate import Tally, evaluate
 from ctlpp.words import plural
 
 
@@ -45,7 +45,7 @@ class Run:
         check_facts(facts, folder)
         fill(crowd, tensors)
         crowd.set_progress(facts["step"] / config["recipe"]["steps"])
-        metrics = Metrics.from_tensors(strip(tensors, "metrics."), facts["splits"])
+        metrics = Metrics.from_columns(strip(tensors, "metrics."), facts["splits"])
         frozen = tensors["diverged"].tolist()
         diverged = {seed: step for seed, step in zip(crowd.seeds, frozen, strict=True) if step >= 0}
         return Run(

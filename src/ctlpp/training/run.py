@@ -21,10 +21,10 @@ import ctlpp
 from ctlpp.files import UserError
 from ctlpp.models.own import Factory, load
 from ctlpp.runs import checkpoint
+from ctlpp.runs.folder import FORMAT, check_kept, check_last, claim, locked, move, read_config, where
 from ctlpp.runs.observers import Notes, tell
 from ctlpp.training.batches import Batches, Curriculum
 from ctlpp.training.crowd import gather
-from ctlpp.training.folder import check_kept, check_last, claim, locked, move, read_config, where
 from ctlpp.training.inputs import Data, find_device, find_model, read_data
 from ctlpp.training.loop import Training, fit
 from ctlpp.training.probe import memory_budget, probe, rehearse, seeds_at_a_time, try_kernels
@@ -156,7 +156,7 @@ def _config(
     if curriculum is not None and not recipe["curriculum"]:
         recipe["curriculum"] = f"{curriculum.__module__}:{getattr(curriculum, '__qualname__', '?')}"
     return {
-        "format": checkpoint.FORMAT,
+        "format": FORMAT,
         "model": name,
         "preset": preset,
         "options": sizes,

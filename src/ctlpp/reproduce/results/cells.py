@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ctlpp.report.comparing import KEPT, by_rule, key_of, merge, mismatches
-from ctlpp.runs.folder import RunRecord, SeedResult, read_run_with_history, run_folders
+from ctlpp.runs.folder import RunRecord, SeedResult, read_run, run_folders
 from ctlpp.runs.untrusted import as_dict, as_int, as_str
 from ctlpp.statistics import published as paper
 
@@ -94,7 +94,9 @@ def read_cells(out: Path) -> dict[str, Cell]:
     for place in run_folders(out / RUNS):
         inner = place.relative_to(out / RUNS)
         if inner.parts:
-            by_name.setdefault(inner.parts[0], []).append(read_run_with_history(place, inner.as_posix()))
+            by_name.setdefault(inner.parts[0], []).append(
+                read_run(place, inner.as_posix(), with_history=True)
+            )
     return {name: make_cell(name, by_name[name]) for name in sorted(by_name)}
 
 

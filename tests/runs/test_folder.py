@@ -8,9 +8,6 @@ import pyarrow.parquet as pq
 import pytest
 from tests.report.conftest import make_run, with_seeds
 
-from ctlpp.analysis import run as analysis
-from ctlpp.runs import checkpoint, inside
-from ctlpp.runs import folder as collecting
 from ctlpp.runs.folder import RunRecord, find_runs
 
 
@@ -21,10 +18,6 @@ def only(folder: Path) -> RunRecord:
 
 def edit(path: Path, **changes: Any) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
-
-
-def test_the_page_reads_the_formats_that_are_written() -> None:
-    assert (collecting.FORMAT, inside.FORMAT) == (checkpoint.FORMAT, analysis.FORMAT)
 
 
 def test_runs_are_found_at_any_depth_and_once(tmp_path: Path) -> None:
@@ -143,7 +136,7 @@ def test_damage_is_told(tmp_path: Path, name: str, content: str, state: str, rea
         ({"accuracy": {"iid": None, "ood": 1.0}}, "result.json has an accuracy of null"),
         ({"by_length": {"ood": {"2": -0.1}}}, "result.json has an accuracy of -0.1"),
         ({"accuracy": 7}, "result.json has no accuracy of seed 1"),
-        ({"seed": 0}, "result.json lists seed 0 twice"),
+        ({"seed": 0}, "result.json has other seeds than config.json"),
         ({"seed": 77}, "result.json has other seeds than config.json"),
         ({"seed": "<b>"}, "result.json has other seeds than config.json"),
     ],
@@ -155,7 +148,7 @@ def test_a_result_that_training_would_not_have_written_is_damage(
     assert (record.state, record.reason, record.seeds) == ("damaged", reason, ())
 
 
-@pytest.mark.parametrize("seeds", [[0], [0, 1, 77], 3])
+@pytest.mark.parametrize("seeds", [[0], [0, 1, 77]])
 def test_seeds_that_are_missing_in_a_result_or_that_its_settings_do_not_have_are_damage(
     tmp_path: Path, seeds: Any
 ) -> None:
