@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 import safetensors.torch
 
-from ctlpp.analysis.correlation import correlate
 from ctlpp.analysis.study import analyze
 from ctlpp.benchmark.task import Task
 from ctlpp.runs.history import History
+from ctlpp.statistics.correlation import correlate
 from ctlpp.storage.task_file import from_json
 from ctlpp.training.crowd import Crowd, gather
 from ctlpp.training.inputs import find_model

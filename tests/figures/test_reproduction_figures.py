@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
-from ctlpp.analysis.correlation import Correlation
 from ctlpp.figures.crowds import draw_by_length, draw_learning, mean_over
 from ctlpp.figures.function_tables import draw_tables
 from ctlpp.figures.predictors import draw_rankings
@@ -20,6 +19,7 @@ from ctlpp.figures.seeds import Dots, swarm
 from ctlpp.figures.style import FORMATS, save, style
 from ctlpp.figures.table1 import Entry, draw_table1
 from ctlpp.runs.history import History
+from ctlpp.statistics.correlation import Correlation
 
 DOTS = Dots((0.2, 0.9, 1.0, 1.0), 0.775, (0.4, 0.97))
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from tests.report.conftest import make_run, outdate
 
-from ctlpp.analysis.correlation import correlate
 from ctlpp.report.page import pack
 from ctlpp.report.together import add_together
 from ctlpp.report.writing import write_report
 from ctlpp.runs.folder import find_runs
+from ctlpp.statistics.correlation import correlate
 
 
 def together(*folders: Path) -> list[Any]:

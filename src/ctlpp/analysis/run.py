@@ -18,25 +18,24 @@ import numpy as np
 import pyarrow.parquet as pq
 
 import ctlpp
-from ctlpp.analysis.correlation import Correlation, correlate
+from ctlpp.analysis.folder import ANALYSIS, write_analysis
 from ctlpp.analysis.forward import pick
 from ctlpp.analysis.inputs import Array, Inputs
 from ctlpp.analysis.measures import MEASURES
 from ctlpp.analysis.study import Analysis, analyze, count_bases
 from ctlpp.analysis.tables import tables
 from ctlpp.benchmark.task import Task
-from ctlpp.files import FolderKind, UserError, check_folder, write_folder
+from ctlpp.files import UserError, check_folder, write_folder
 from ctlpp.models.own import Factory
 from ctlpp.runs.folder import check_kept, read_config
 from ctlpp.runs.history import History
+from ctlpp.statistics.correlation import Correlation, correlate
 from ctlpp.storage.reading import load
 from ctlpp.storage.task_file import from_json
 from ctlpp.training.fitting import check_fit
 from ctlpp.training.result import Run
 from ctlpp.training.run import load_run
 
-FORMAT = 1
-ANALYSIS = FolderKind("an analysis", mark="analysis.json")
 check_target, fresh_folder = partial(check_folder, ANALYSIS), partial(write_folder, ANALYSIS)
 _ALIKE: dict[str, Callable[[Task], object]] = {  # what decides how a run is looked at, beyond `check_fit`
     "symbols": lambda task: task.symbols,
@@ -179,7 +178,6 @@ def summary(study: Study) -> dict[str, Any]:
     about = {key: config[key] for key in ("model", "preset", "variant", "protocol", "parameters")}
     final = {split: _plain(study.history.final(split)) for split in study.history.splits}
     content: dict[str, Any] = {
-        "format": FORMAT,
         **about,
         "seeds": list(found.seeds),
         "step": study.step,
@@ -218,10 +216,7 @@ def summary(study: Study) -> dict[str, Any]:
 
 def write_numbers(study: Study, place: Path) -> None:
     """`analysis.json` and the Parquet files."""
-    text = json.dumps(summary(study), indent=1, ensure_ascii=False, allow_nan=False)
-    (place / "analysis.json").write_text(text + "\n", encoding="utf-8")
-    for name, table in tables(study.analysis).items():
-        pq.write_table(table, place / f"{name}.parquet")
+    write_analysis(place, summary(study), tables(study.analysis))
 
 
 def _plain(values: Array) -> list[float | None]:

@@ -6,10 +6,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ctlpp.analysis.correlation import Correlation
 from ctlpp.analysis.measures import MEASURES, PREDICTORS
 from ctlpp.analysis.run import Study
 from ctlpp.figures.style import COLOURS, DARK, DOUBLE, GREY, SINGLE, new_figure
+from ctlpp.statistics.correlation import Correlation
 
 AXIS = "correlation with OOD accuracy"
 COUNTED = ("codes", "clusters")  # from 1 on; the others are shares

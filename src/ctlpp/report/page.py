@@ -17,7 +17,6 @@ from importlib.resources import files
 from typing import Any
 
 import ctlpp
-from ctlpp.analysis.correlation import ENOUGH
 from ctlpp.report.advising import advice, renewal, staleness
 from ctlpp.report.comparing import results
 from ctlpp.report.curves import add_curves
@@ -28,6 +27,7 @@ from ctlpp.report.packing import FINEST, Package
 from ctlpp.report.together import add_together
 from ctlpp.runs.folder import RunRecord
 from ctlpp.statistics import published as paper
+from ctlpp.statistics.correlation import ENOUGH
 
 SCRIPTS = ("dom", "matrix", "charts", "results", "runs", "inside", "main")  # in this order
 LARGEST = 14_800_000  # bytes that a page should not exceed

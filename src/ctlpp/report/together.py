@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ctlpp.analysis.correlation import Correlation, correlate
 from ctlpp.report.comparing import Setting, settings
 from ctlpp.report.inside import rounded
 from ctlpp.report.packing import Package
 from ctlpp.runs.folder import RunRecord
+from ctlpp.statistics.correlation import Correlation, correlate
 
 
 def add_together(records: Sequence[RunRecord], packages: Sequence[Package]) -> None:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ctlpp.analysis.correlation import Correlation, correlate
 from ctlpp.analysis.measures import MEASURES, PREDICTORS
 from ctlpp.reproduce.results.cells import Cell
 from ctlpp.reproduce.results.found import Found
@@ -15,6 +14,7 @@ from ctlpp.reproduce.results.tables import name_of
 from ctlpp.reproduce.results.wording import NONE, between, listed, number, table
 from ctlpp.runs.folder import SeedResult
 from ctlpp.runs.untrusted import DamagedError, as_dict, as_float, as_int, as_list, read_json
+from ctlpp.statistics.correlation import Correlation, correlate
 from ctlpp.statistics.published import LEARNED
 
 SEEDS = 8  # that have learned their data and are analysed; fewer say little

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ctlpp.analysis.correlation import RESAMPLES, correlate
+from ctlpp.statistics.correlation import RESAMPLES, correlate
 
 
 def test_the_coefficients_are_those_of_scipy() -> None:

@@ -9,10 +9,12 @@ Example:
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ctlpp.analysis.inputs import Array
+Array = NDArray[Any]
 
 RESAMPLES = 4000
 LEAST = 4  # seeds; fewer say nothing
