@@ -16,8 +16,7 @@ from tests.report.conftest import config_of, make_task, write_analysis
 from ctlpp.benchmark.settings import Settings
 from ctlpp.benchmark.task import Task
 from ctlpp.models.zoo import MODELS
-from ctlpp.reproduce.pieces import recipe_of
-from ctlpp.reproduce.plan import Planned, plan
+from ctlpp.reproduce.plan import PlannedRun, plan
 
 LENGTHS = range(2, 7)
 ENGINE = {
@@ -30,14 +29,14 @@ ENGINE = {
 DATA = ("seed", "shared_functions", "shared_symbols")
 
 
-def planned(name: str) -> Planned:
+def planned(name: str) -> PlannedRun:
     """A cell of the full plan by its name."""
     return next(cell for cell in plan("all", "full") if cell.name == name)
 
 
 def make_piece(
     out: Path,
-    cell: Planned | str,
+    cell: PlannedRun | str,
     accuracies: Sequence[float],
     *,
     first: int = 0,
@@ -69,14 +68,14 @@ def make_piece(
     return folder
 
 
-def task_of(cell: Planned) -> Task:
+def task_of(cell: PlannedRun) -> Task:
     """The task of a cell."""
     sizes = {"symbols": 8, "functions": 32, "max_length": 6}
     options = {key: value for key, value in cell.options.items() if key in (*DATA, *sizes)}
     return make_task(cell.variant, protocol=cell.protocol, **sizes | options)
 
 
-def config(cell: Planned, task: Task, seeds: Sequence[int]) -> dict[str, Any]:
+def config(cell: PlannedRun, task: Task, seeds: Sequence[int]) -> dict[str, Any]:
     """The `config.json` of a piece."""
     made = config_of(
         task,
@@ -84,7 +83,7 @@ def config(cell: Planned, task: Task, seeds: Sequence[int]) -> dict[str, Any]:
         model=cell.model,
         preset=cell.preset,
         options=dict(MODELS[cell.model].sizes[cell.preset]),
-        recipe=json.loads(json.dumps(asdict(recipe_of(cell)))),
+        recipe=json.loads(json.dumps(asdict(cell.recipe))),
         parameters={"lstm": 407_816, "transformer": 155_018, "ndr": 673_299}[cell.model],
         engine=ENGINE,
     )

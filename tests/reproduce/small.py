@@ -7,21 +7,21 @@ from contextlib import contextmanager
 from typing import Any
 
 from ctlpp.reproduce.executing import Start
-from ctlpp.reproduce.plan import Planned
+from ctlpp.reproduce.plan import PlannedRun
 
 DATA = (("symbols", 4), ("functions", 8), ("max_length", 3), ("train", 200), ("iid", 20), ("ood", 30))
 
 
-def cell(*seeds: int, model: str = "lstm", variant: str = "R", steps: int = 4, **data: Any) -> Planned:
-    return Planned(
-        experiments=("table1",),
+def cell(*seeds: int, model: str = "lstm", variant: str = "R", steps: int = 4, **data: Any) -> PlannedRun:
+    return PlannedRun(
+        name=f"{model}-{variant}-released-quick",
         model=model,
         variant=variant,
-        protocol="released",
         seeds=seeds,
-        steps=steps,
         preset="quick",
-        data=(*DATA, *data.items()),
+        data=(("protocol", "released"), *DATA, *data.items()),
+        changes=(("steps", steps),),
+        experiments=("table1",),
     )
 
 

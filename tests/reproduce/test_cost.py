@@ -69,7 +69,7 @@ def test_what_is_saved_need_not_be_paid_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("duration", "said"),
+    ("seconds_", "said"),
     [
         (0.4, "0 s"),
         (59.7, "1 min"),
@@ -82,8 +82,8 @@ def test_what_is_saved_need_not_be_paid_again(tmp_path: Path) -> None:
         (745 * 86_400, "2 years"),
     ],
 )
-def test_an_estimate_is_told_no_finer_than_it_is(duration: float, said: str) -> None:
-    assert duration(duration) == said
+def test_an_estimate_is_told_no_finer_than_it_is(seconds_: float, said: str) -> None:
+    assert duration(seconds_) == said
 
 
 def test_a_longer_time_is_never_told_as_a_shorter_one() -> None:
@@ -97,12 +97,12 @@ def test_a_longer_time_is_never_told_as_a_shorter_one() -> None:
         "years": 31_557_600,
     }
     told = []
-    for duration in (1.01**n for n in range(1, 2_200)):
-        words = duration(duration).split()
+    for length in (1.01**n for n in range(1, 2_200)):
+        words = duration(length).split()
         told.append(
             sum(float(number) * units[unit] for number, unit in zip(words[::2], words[1::2], strict=True))
         )
-        assert told[-1] == pytest.approx(duration, rel=0.1, abs=0.5)
+        assert told[-1] == pytest.approx(length, rel=0.1, abs=0.5)
     assert told == sorted(told)
 
 

@@ -20,7 +20,7 @@ from ctlpp.reproduce import executing
 from ctlpp.reproduce.executing import MachineError, Orders, Outcome
 from ctlpp.reproduce.holding import held
 from ctlpp.reproduce.pacing import Alarm, TimeIsUpError
-from ctlpp.reproduce.plan import Planned
+from ctlpp.reproduce.plan import PlannedRun
 from ctlpp.training.loop import Interrupted
 
 CELLS = [cell(0, 1), cell(0, variant="A")]
@@ -36,7 +36,7 @@ class Desk:
         self.written = 0  # how often results were
         self.screen = Silent()
 
-    def execute(self, *cells: Planned, orders: Orders = PLAIN) -> Outcome:
+    def execute(self, *cells: PlannedRun, orders: Orders = PLAIN) -> Outcome:
         self.screen = Silent()
         outcome, _ = executing.execute(cells, self.out, orders, self.screen)
         return outcome
@@ -46,10 +46,10 @@ class Desk:
         files = [path for path in self.out.rglob("*") if path.is_file() and "lock" not in str(path)]
         return {path.relative_to(self.out): path.stat().st_mtime_ns for path in files}
 
-    def folder(self, one: Planned) -> Path:
+    def folder(self, one: PlannedRun) -> Path:
         return self.out / "runs" / one.name / f"{one.seeds[0]}-{one.seeds[-1]}"
 
-    def result(self, one: Planned) -> Any:
+    def result(self, one: PlannedRun) -> Any:
         return json.loads((self.folder(one) / "result.json").read_text())["seeds"]
 
 
@@ -190,7 +190,7 @@ def test_a_piece_that_another_process_works_on_is_left_to_it(desk: Desk) -> None
 def test_a_piece_that_the_other_process_has_finished_meanwhile_is_not_called_busy(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def finished_elsewhere(out: Path, one: Planned, piece: Any) -> bool:
+    def finished_elsewhere(out: Path, one: PlannedRun, piece: Any) -> bool:
         monkeypatch.undo()
         assert Desk.execute(Desk(desk.out), one).done == [piece.folder]
         return False

@@ -15,17 +15,17 @@ from hypothesis import strategies as st
 from tests.reproduce.small import cell
 
 import ctlpp
-from ctlpp.reproduce.pieces import MOST, Standing, cut, recipe_of, stand, take
-from ctlpp.reproduce.plan import Planned, plan
+from ctlpp.reproduce.pieces import MOST, Standing, cut, stand, take
+from ctlpp.reproduce.plan import PlannedRun, plan
 
 CELL = cell(0, 1, 2, 3)
 
 
-def train_piece(out: Path, one: Planned, **other: Any) -> Path:
+def train_piece(out: Path, one: PlannedRun, **other: Any) -> Path:
     """A finished piece, as the command leaves it."""
     folder = out / "runs" / one.name / f"{one.seeds[0]}-{one.seeds[-1]}"
     data = ctlpp.generate(one.variant, **one.options)
-    settings: dict[str, Any] = {"seeds": one.seeds, "preset": one.preset, "recipe": recipe_of(one), **other}
+    settings: dict[str, Any] = {"seeds": one.seeds, "preset": one.preset, "recipe": one.recipe, **other}
     ctlpp.train(one.model, data, device="cpu", out=folder, **settings)
     return folder
 
@@ -143,7 +143,7 @@ def test_a_piece_is_not_taken_if_one_of_its_seeds_has_gone_to_another_process_me
 
 def test_every_cell_is_saved_at_least_once_a_minute() -> None:
     for scale in ("full", "quick"):
-        assert {recipe_of(one).checkpoint_minutes <= 1 for one in plan("all", scale)} == {True}
+        assert {one.recipe.checkpoint_minutes <= 1 for one in plan("all", scale)} == {True}
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from ctlpp.files import UserError
 
 if TYPE_CHECKING:
     from ctlpp.reproduce.executing import Orders, Outcome, Start
-    from ctlpp.reproduce.plan import Planned
+    from ctlpp.reproduce.plan import PlannedRun
 
 
 def reproduce(
@@ -122,7 +122,7 @@ def reproduce(
         work_off([] if no_train else cells, out, orders, page)
 
 
-def work_off(cells: Sequence[Planned], out: Path, orders: Orders, page: Path | None) -> None:
+def work_off(cells: Sequence[PlannedRun], out: Path, orders: Orders, page: Path | None) -> None:
     """Execute the plan and say what has become of it."""
     import torch
 
@@ -197,7 +197,7 @@ class Terminal:
         print(line, file=sys.stderr, flush=True)
 
 
-def print_plan(cells: Sequence[Planned], out: Path, orders: Orders) -> None:
+def print_plan(cells: Sequence[PlannedRun], out: Path, orders: Orders) -> None:
     """What there is, what is to do and what it costs."""
     from ctlpp.cli.output import make_table, print_table
     from ctlpp.reproduce.cost import DEVICES, START, remaining

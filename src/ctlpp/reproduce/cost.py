@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ctlpp.reproduce.pieces import Standing
-from ctlpp.reproduce.plan import Planned
+from ctlpp.reproduce.plan import PlannedRun
 
 DEVICES = {"cuda": "one NVIDIA H200", "cpu": "two CPU cores"}  # where this was measured
 START = {"cuda": 50.0, "cpu": 0.0}  # seconds, once: kernels are compiled
@@ -36,7 +36,7 @@ _BATCH = {
 _AROUND = {"cuda": 10.0, "cpu": 3.0}  # seconds a piece: beginning, evaluations, analysis
 
 
-def seconds(cell: Planned, seeds: int, device: str = "cuda", steps: int | None = None) -> float:
+def seconds(cell: PlannedRun, seeds: int, device: str = "cuda", steps: int | None = None) -> float:
     """Training so many seeds of a cell in one piece on a `cuda` or `cpu` device, with all that belongs to it."""
     if not seeds:
         return 0.0

@@ -18,8 +18,8 @@ from ctlpp.reproduce.failures import forget_failure, note_failure
 from ctlpp.reproduce.holding import BusyError, held
 from ctlpp.reproduce.keeping import shrink
 from ctlpp.reproduce.pacing import Alarm, Pages
-from ctlpp.reproduce.pieces import Piece, Standing, recipe_of, stand, take
-from ctlpp.reproduce.plan import Planned
+from ctlpp.reproduce.pieces import Piece, Standing, stand, take
+from ctlpp.reproduce.plan import PlannedRun
 from ctlpp.reproduce.results.writing import Written, write_results
 from ctlpp.runs.folder import read_run
 from ctlpp.runs.untrusted import DamagedError, read_json
@@ -74,7 +74,9 @@ class MachineError(Exception):
     """The disk is full, or the GPU is gone: there is no use in going on."""
 
 
-def execute(cells: Sequence[Planned], out: Path, orders: Orders, screen: Screen) -> tuple[Outcome, Written]:
+def execute(
+    cells: Sequence[PlannedRun], out: Path, orders: Orders, screen: Screen
+) -> tuple[Outcome, Written]:
     """Work off the cells, and keep tables, figures and report in step with what is there."""
     outcome, alarm, pages = Outcome(), Alarm(orders.minutes), Pages(lambda: write_results(out))
     work = [
@@ -89,7 +91,7 @@ def execute(cells: Sequence[Planned], out: Path, orders: Orders, screen: Screen)
     try:
         for number, (cell, piece) in enumerate(work, 1):
             alarm.check()
-            title = f"{number} of {len(work)}: {cell.title}, seeds {piece.folder.name}"
+            title = f"{number} of {len(work)}: {cell.name}, seeds {piece.folder.name}"
             _try(_Job(cell, piece, title, out, orders, screen, alarm), outcome)
             pages.changed()
     except KeyboardInterrupt:
@@ -134,7 +136,7 @@ def large(piece: Piece, orders: Orders) -> bool:
 class _Job:
     """One piece, and all that belongs to working on it."""
 
-    cell: Planned
+    cell: PlannedRun
     piece: Piece
     title: str
     out: Path
@@ -184,7 +186,7 @@ def _work_on(job: _Job) -> None:
                 cell.model,
                 generate(cell.variant, **cell.options),
                 seeds=job.piece.seeds,
-                recipe=recipe_of(cell),
+                recipe=cell.recipe,
                 preset=cell.preset,
                 device=orders.device,
                 out=folder,

@@ -19,13 +19,11 @@ from ctlpp.benchmark.settings import Settings
 from ctlpp.files import UserError, make_folder
 from ctlpp.reproduce.failures import read_failure
 from ctlpp.reproduce.holding import held
-from ctlpp.reproduce.plan import SIZES, Planned
+from ctlpp.reproduce.plan import SIZES, PlannedRun
 from ctlpp.runs.folder import read_run, run_folders
 from ctlpp.runs.untrusted import as_dict, as_list
-from ctlpp.training.recipe import Recipe, recipe_for, watching
+from ctlpp.training.recipe import watching
 
-CHECKPOINT_MINUTES = 0.75  # what a kill may cost
-CURVE = 5  # evaluations of a run of the miniature
 MOST = 10_000  # seeds in a piece
 _LEFT = ("results.md", "results.parquet", "figures", "report.html")  # by a process that came to no run
 
@@ -45,7 +43,7 @@ class Piece:
 class Standing:
     """What of a cell is there and what is to do."""
 
-    cell: Planned
+    cell: PlannedRun
     found: tuple[Piece, ...]  # pieces that exist
     to_do: tuple[Piece, ...]  # those that are not finished, and new ones for the seeds that no piece has
 
@@ -54,14 +52,6 @@ class Standing:
         """The planned seeds that are trained."""
         done = {seed for piece in self.found if piece.finished for seed in piece.seeds}
         return tuple(seed for seed in self.cell.seeds if seed in done)
-
-
-def recipe_of(cell: Planned) -> Recipe:
-    """How a cell is trained: as its preset says, with checkpoints that make a kill cheap, and so that curves show."""
-    often: dict[str, Any] = {"checkpoint_every": 0, "checkpoint_minutes": CHECKPOINT_MINUTES}
-    if cell.preset == "quick":
-        often["eval_every"] = -(-cell.steps // CURVE)
-    return recipe_for(cell.model, cell.preset, cell.variant, steps=cell.steps, **often)
 
 
 def check_place(out: Path, scale: str) -> None:
@@ -93,7 +83,7 @@ def scale_of(config: dict[str, Any]) -> str | None:
     return None
 
 
-def stand(out: Path, cell: Planned, at_most: int | None = None) -> Standing:
+def stand(out: Path, cell: PlannedRun, at_most: int | None = None) -> Standing:
     """Look at what is there. `at_most`: seeds in a new piece. Raises UserError if something else is there."""
     found = tuple(find_pieces(out, cell))
     taken = {seed for piece in found for seed in piece.seeds}
@@ -114,13 +104,13 @@ def cut(seeds: Sequence[int], at_most: int | None = None) -> list[tuple[int, ...
     return ranges
 
 
-def new_piece(out: Path, cell: Planned, seeds: tuple[int, ...]) -> Piece:
+def new_piece(out: Path, cell: PlannedRun, seeds: tuple[int, ...]) -> Piece:
     """A piece of a cell that need not exist."""
     folder = out / "runs" / cell.name / f"{seeds[0]}-{seeds[-1]}"
     return Piece(folder, seeds, failure=read_failure(folder))
 
 
-def find_pieces(out: Path, cell: Planned) -> Iterator[Piece]:
+def find_pieces(out: Path, cell: PlannedRun) -> Iterator[Piece]:
     """The pieces of a cell that exist, checked to be what they should be."""
     place = out / "runs" / cell.name
     folders = [path for path in place.iterdir() if path.is_dir()] if place.is_dir() else []
@@ -132,7 +122,7 @@ def find_pieces(out: Path, cell: Planned) -> Iterator[Piece]:
         yield _read_piece(folder, seeds, cell)
 
 
-def _read_piece(folder: Path, seeds: tuple[int, ...], cell: Planned) -> Piece:
+def _read_piece(folder: Path, seeds: tuple[int, ...], cell: PlannedRun) -> Piece:
     ended = (folder / "result.json").exists()
     if not (folder / "config.json").exists() and not ended:
         return Piece(folder, seeds, failure=read_failure(folder))  # somebody was about to begin
@@ -157,16 +147,16 @@ def saved_step(folder: Path) -> int:
     return max((int(number) for number in numbers if number.isdecimal()), default=0)
 
 
-def check_settings(folder: Path, config: dict[str, Any], cell: Planned) -> None:
+def check_settings(folder: Path, config: dict[str, Any], cell: PlannedRun) -> None:
     """Refuse a run that is not what the plan has under its name."""
-    if other := unlike(config, cell):
+    if other := first_mismatch(config, cell):
         raise UserError(f"the run in {folder} {other}: choose another folder with --out")
 
 
-def unlike(config: dict[str, Any], cell: Planned) -> str:
+def first_mismatch(config: dict[str, Any], cell: PlannedRun) -> str:
     """In what a run is not what the plan has under its name; empty if in nothing."""
     names = ("model", "variant", "protocol", "preset")
-    wanted = {name: getattr(cell, name) for name in names} | asdict(recipe_of(cell)) | _data_settings(cell)
+    wanted = {name: getattr(cell, name) for name in names} | asdict(cell.recipe) | _data_settings(cell)
     task = as_dict(config.get("task"))
     found = (
         as_dict(config.get("recipe"))
@@ -184,14 +174,14 @@ def unlike(config: dict[str, Any], cell: Planned) -> str:
     return ""
 
 
-def _data_settings(cell: Planned) -> dict[str, Any]:
+def _data_settings(cell: PlannedRun) -> dict[str, Any]:
     """The settings of the data, under the names that a run notes them by."""
     settings = Settings(variant=cell.variant, **cell.options)
     names = ("seed", "symbols", "functions", "shared_functions", "shared_symbols")
     return settings.recipe() | {name: getattr(settings, name) for name in names}
 
 
-def take(out: Path, cell: Planned, piece: Piece) -> bool:
+def take(out: Path, cell: PlannedRun, piece: Piece) -> bool:
     """Make the folder of a new piece; false if another process has taken one of its seeds meanwhile."""
     with held(out, "all", wait=True):
         others = [other for other in find_pieces(out, cell) if other.folder != piece.folder]

@@ -1,8 +1,8 @@
-"""What is to be trained: the paper's experiments as one list of cells, and two of our own that explain differences.
+"""Plans: lists of runs to be trained. The paper's experiments, two of our own that explain differences, and the demo.
 
 Example:
-    >>> for cell in plan("table1", only=["ndr/R"]):
-    ...     print(cell.name, len(cell.seeds), "seeds", cell.steps, "steps")
+    >>> for run in plan("table1", only=["ndr/R"]):
+    ...     print(run.name, len(run.seeds), "seeds", run.steps, "steps")
     ndr-R-released 25 seeds 80000 steps
     ndr-R-paper 25 seeds 80000 steps
     >>> len(plan("staged"))
@@ -18,10 +18,10 @@ from typing import Any, Literal, get_args
 from ctlpp.benchmark.sequences import RELEASED, Limit
 from ctlpp.benchmark.task import PROTOCOLS
 from ctlpp.files import UserError
-from ctlpp.training.recipe import RECIPES, recipe_for
+from ctlpp.training.recipe import RECIPES, Recipe, recipe_for
 
 Scale = Literal["full", "quick"]
-Options = tuple[tuple[str, Any], ...]  # of `ctlpp.generate`, beyond variant and protocol
+Options = tuple[tuple[str, Any], ...]  # keyword arguments, hashable
 
 EXPERIMENTS = {
     "table1": "accuracy of three models on A and R, under both protocols",
@@ -31,63 +31,62 @@ EXPERIMENTS = {
     "tables": "how much the functions themselves (the data seed) matter",
 }
 WORDS = (*EXPERIMENTS, "all")
+CHECKPOINTS: dict[str, Any] = {"checkpoint_every": 0, "checkpoint_minutes": 0.75}  # what a kill may cost
 
 
 @dataclass(frozen=True, kw_only=True)
-class Planned:
-    """One cell: seeds of a model on one dataset."""
+class PlannedRun:
+    """Seeds of one model on one dataset with one recipe."""
 
-    experiments: tuple[str, ...]  # the parts of the plan that ask for it
+    name: str  # its folder
     model: str
     variant: str
-    protocol: str
     seeds: tuple[int, ...]
-    steps: int
+    data: Options = ()  # of `ctlpp.generate`, besides the variant
     preset: str = "released"
-    data: Options = ()
+    sizes: Options = ()  # of the model, where they are not the preset's
+    changes: Options = ()  # to the preset's recipe
+    experiments: tuple[str, ...] = ()  # the parts of the paper that ask for it
+
+    @property
+    def recipe(self) -> Recipe:
+        """How it is trained."""
+        return recipe_for(self.model, self.preset, self.variant, **{**CHECKPOINTS, **dict(self.changes)})
+
+    @property
+    def steps(self) -> int:
+        """Of its recipe."""
+        return self.recipe.steps
 
     @property
     def options(self) -> dict[str, Any]:
-        """What `ctlpp.generate` is told besides the variant."""
-        return {"protocol": self.protocol, **dict(self.data)}
+        """Of its data."""
+        return dict(self.data)
+
+    @property
+    def protocol(self) -> str:
+        """Of its data."""
+        return str(self.options.get("protocol", PROTOCOLS[0]))
 
     @property
     def repeated(self) -> bool:
         """Whether function sequences repeat in its data, as in the authors'."""
-        return "distinct_sequences" in dict(self.data)
+        return "distinct_sequences" in self.options
 
-    @property
-    def name(self) -> str:
-        """Its folder: `ndr-R-released`, `ndr-S-released-o16-s6`, `ndr-R-released-seed3`, `lstm-A-released-repeats`."""
-        given = dict(self.data)
-        parts = [self.model, self.variant, self.protocol]
-        parts += [f"{mark}{given[key]}" for key, mark in _MARKS.items() if key in given]
-        parts += ["repeats"] if self.repeated else []
-        parts += {"released": [], "paper": ["paper-preset"]}.get(self.preset, [self.preset])
-        return "-".join(parts)
-
-    @property
-    def words(self) -> set[str]:
-        """What `only` may call it."""
-        return {f"{self.model}/{self.variant}", self.name}
-
-    @property
-    def title(self) -> str:
-        """In words: `ndr on S, released, 16 shared functions, 6 shared symbols`."""
-        given = dict(self.data)
-        parts = [f"{self.model} on {self.variant}", self.protocol]
-        parts += [
-            f"{given[key]} {key.replace('_', ' ')}"
-            for key in ("shared_functions", "shared_symbols")
-            if key in given
-        ]
-        parts += [f"data seed {given['seed']}"] if "seed" in given else []
-        parts += ["repeated sequences"] if self.repeated else []
-        parts += [f"preset {self.preset}"] if self.preset != "released" else []
-        return ", ".join(parts)
+    def without(self, *options: str) -> PlannedRun:
+        """The run of the paper's plan that lacks these options of the data."""
+        data = tuple(pair for pair in self.data if pair[0] not in options)
+        return replace(self, data=data, name=_name(self.model, self.variant, dict(data), self.preset))
 
 
-_MARKS = {"shared_functions": "o", "shared_symbols": "s", "seed": "seed"}
+def _name(model: str, variant: str, data: Mapping[str, Any], preset: str) -> str:
+    """`ndr-R-released`, `ndr-S-released-o16-s6`, `ndr-R-released-seed3`, `lstm-A-released-repeats-quick`."""
+    marks = {"shared_functions": "o", "shared_symbols": "s", "seed": "seed"}
+    parts = [model, variant, data["protocol"]]
+    parts += [f"{mark}{data[key]}" for key, mark in marks.items() if key in data]
+    parts += ["repeats"] if "distinct_sequences" in data else []
+    parts += {"released": [], "paper": ["paper-preset"]}.get(preset, [preset])
+    return "-".join(parts)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +94,7 @@ class Size:
     """How large everything is at a scale; the structure of the plan is the same at both."""
 
     preset: str
-    seeds: int  # of a cell of table1
+    seeds: int  # of a run of table1
     transformers: int  # as many Transformers, for some never learn
     few: int  # seeds of a cell of the S grid, and of each function table
     shared_functions: tuple[int, ...]  # the S grid
@@ -106,9 +105,10 @@ class Size:
     staged: Options = ()  # of S
     steps: Mapping[str, int] = field(default_factory=dict)  # by model or MODEL/VARIANT; else the preset's
 
-    def steps_of(self, model: str, variant: str) -> int | None:
-        """Those that are not the preset's."""
-        return self.steps.get(f"{model}/{variant}", self.steps.get(model))
+    def changes(self, model: str, variant: str) -> Options:
+        """What is not as in the preset: fewer steps, and still five evaluations."""
+        steps = self.steps.get(f"{model}/{variant}", self.steps.get(model))
+        return () if steps is None else (("steps", steps), ("eval_every", -(-steps // 5)))
 
 
 FULL = Size(
@@ -140,6 +140,27 @@ QUICK = (
 )
 SIZES: dict[str, Size] = {"full": FULL, "quick": QUICK}
 
+DEMO_DATA = _SMALL | {"symbols": 4, "functions": 8, "max_length": 4, "train": 2_200}
+DEMO_MODELS = ("ndr", "transformer", "lstm")  # the longest first
+DEMO_SEEDS = 8
+
+
+def demo_plan(seeds: int = DEMO_SEEDS, steps: int | None = None) -> list[PlannedRun]:
+    """The paper's phenomenon in a few minutes on two cores; docs/training.md tells how the size was chosen."""
+    return [
+        PlannedRun(
+            name=f"{model}-{variant}",
+            model=model,
+            variant=variant,
+            seeds=tuple(range(seeds)),
+            data=tuple(DEMO_DATA.items()),
+            preset="quick",
+            changes=() if steps is None else (("steps", steps), ("eval_every", steps)),
+        )
+        for model in DEMO_MODELS
+        for variant in ("A", "R")
+    ]
+
 
 def plan(
     what: str = "all",
@@ -149,96 +170,76 @@ def plan(
     only: Sequence[str] = (),
     protocol: str | None = None,
     preset: str | None = None,
-) -> list[Planned]:
-    """The cells of an experiment, or of all, in the order in which they are to be run.
+) -> list[PlannedRun]:
+    """The runs of an experiment, or of all, in the order in which they are to be trained.
 
     First A and R, model by model (Bi-LSTM, NDR, Transformer): the released protocol, the same with repeated sequences,
     which is nearest to the authors' data, then the protocol `paper`. Then the grid of S, then other function tables.
 
-    seeds: those of every cell, in place of the planned ones. only: cells of these `MODEL/VARIANT`, or of these names.
+    seeds: those of every run, in place of the planned ones. only: runs of these `MODEL/VARIANT`, or of these names.
     protocol: in place of the planned ones (both for table1, else `released`). preset: hyper-parameters, likewise.
     """
-    _check(what, scale, protocol, preset)
-    cells: dict[str, Planned] = {}
-    every = list(_every(SIZES[scale], protocol, preset))
-    for cell in every:
-        if what not in ("all", *cell.experiments):
-            continue
-        before = cells.get(cell.name, cell)
-        asked = tuple(dict.fromkeys((*before.experiments, *cell.experiments)))
-        both = tuple(sorted({*before.seeds, *cell.seeds}))
-        cells[cell.name] = replace(before, experiments=asked, seeds=both if seeds is None else tuple(seeds))
-    _check_only(only, what, every)
-    return [cell for cell in cells.values() if not only or cell.words & {*only}]
+    for argument, value, choices in (
+        ("experiment", what, WORDS),
+        ("‹scale›", scale, get_args(Scale)),
+        ("‹protocol›", protocol, PROTOCOLS),
+        ("‹preset›", preset, tuple(RECIPES)),
+    ):
+        if value is not None and value not in choices:
+            raise UserError(f"{argument} {value}: choose from {', '.join(choices)}")
+    if scale == "quick" and preset not in (None, "quick"):
+        raise UserError(f"‹preset› {preset} is for the scale full: a miniature has its own, quick")
+    runs: dict[str, PlannedRun] = {}
+    for run in _every(SIZES[scale], protocol, preset):
+        if what in ("all", *run.experiments):
+            before = runs.get(run.name, run)
+            asked = tuple(dict.fromkeys((*before.experiments, *run.experiments)))
+            both = tuple(sorted({*before.seeds, *run.seeds})) if seeds is None else tuple(seeds)
+            runs[run.name] = replace(before, experiments=asked, seeds=both)
+    short = {name: f"{run.model}/{run.variant}" for name, run in runs.items()}
+    for word in only:
+        if word not in (*short, *short.values()):
+            listed = ", ".join(dict.fromkeys(short.values()))
+            raise UserError(f"‹only› {word}: {what} has {listed}; or give the name of a run (see ‹plan›)")
+    return [run for name, run in runs.items() if not only or {name, short[name]} & {*only}]
 
 
-def _every(size: Size, protocol: str | None, preset: str | None) -> Iterator[Planned]:
-    """The whole plan; a cell that several experiments ask for comes several times."""
+def _every(size: Size, protocol: str | None, preset: str | None) -> Iterator[PlannedRun]:
+    """The whole plan; a run that several experiments ask for comes several times."""
     models = {"lstm": size.seeds, "ndr": size.seeds, "transformer": size.transformers}
-    ours = (protocol,) if protocol else ("released",)  # the protocol behind the published numbers
+    ours = protocol or "released"  # the protocol behind the published numbers
     both = (protocol,) if protocol else ("released", "paper")
 
-    def cell(experiment: str, model: str, variant: str, protocol: str, seeds: int, **data: Any) -> Planned:
-        chosen = preset or size.preset
+    def run(experiment: str, model: str, variant: str, protocol: str, seeds: int, **more: Any) -> PlannedRun:
         small = size.staged if variant == "S" else size.data
-        return Planned(
-            experiments=(experiment,),
+        data, chosen = {"protocol": protocol, **dict(small), **more}, preset or size.preset
+        return PlannedRun(
+            name=_name(model, variant, data, chosen),
             model=model,
             variant=variant,
-            protocol=protocol,
             seeds=tuple(range(seeds)),
-            steps=size.steps_of(model, variant) or recipe_for(model, chosen, variant).steps,
+            data=tuple(data.items()),
             preset=chosen,
-            data=(*small, *data.items()),
+            changes=size.changes(model, variant),
+            experiments=(experiment,),
         )
 
     for model, seeds in models.items():
         for used in both:
             for variant in ("A", "R"):
-                yield cell("table1", model, variant, used, seeds)
-            for variant in ("A", "R") if used in ours else ():
-                yield cell("repeats", model, variant, used, seeds)  # beside which the next is seen
-                yield cell("repeats", model, variant, used, seeds, distinct_sequences=size.sequences)
+                yield run("table1", model, variant, used, seeds)
+            for variant in ("A", "R") if used == ours else ():
+                yield run("repeats", model, variant, used, seeds)  # beside which the next is seen
+                yield run("repeats", model, variant, used, seeds, distinct_sequences=size.sequences)
     for model in ("ndr", "lstm", "transformer"):
         for functions in size.shared_functions:
             for symbols in size.shared_symbols:
-                for used in ours:
-                    grid = {"shared_functions": functions, "shared_symbols": symbols}
-                    yield cell("staged", model, "S", used, size.few, **grid)
-    for used in ours:
-        for variant in ("R", "A"):
-            yield cell("similarity", "ndr", variant, used, size.seeds)
-        learned = {"distinct_sequences": size.sequences}  # without repeats no Bi-LSTM on A learns its data
-        for model, variant, data in (("ndr", "R", {}), ("lstm", "A", learned)):
-            yield cell(
-                "tables", model, variant, used, size.few, **data
-            )  # function table 0 is that of all others
-            for table in range(1, size.tables):
-                yield cell("tables", model, variant, used, size.few, seed=table, **data)
-
-
-def _check(what: str, scale: str, protocol: str | None, preset: str | None) -> None:
-    for option, value, choices in (
-        ("experiment", what, WORDS),
-        ("scale", scale, get_args(Scale)),
-        ("protocol", protocol, PROTOCOLS),
-        ("preset", preset, tuple(RECIPES)),
-    ):
-        if value is not None and value not in choices:
-            raise UserError(f"unknown {option} {value!r}: choose from {', '.join(choices)}")
-    if scale == "quick" and preset not in (None, "quick"):
-        raise UserError(f"--preset {preset} is for --scale full: a miniature has its own, quick")
-
-
-def _check_only(only: Sequence[str], what: str, every: Sequence[Planned]) -> None:
-    """Every word must mean a cell of what is asked for."""
-    cells = [cell for cell in every if what in ("all", *cell.experiments)]
-    for word in only:
-        if any(word in cell.words for cell in cells):
-            continue
-        elsewhere = dict.fromkeys(name for cell in every if word in cell.words for name in cell.experiments)
-        of = f" is of {', '.join(elsewhere)}, not of {what}" if elsewhere else ""
-        short = dict.fromkeys(f"{cell.model}/{cell.variant}" for cell in cells)
-        raise UserError(
-            f"--only {word}{of}: choose from {', '.join(short)}, or the name of a cell (see --plan)"
-        )
+                grid = {"shared_functions": functions, "shared_symbols": symbols}
+                yield run("staged", model, "S", ours, size.few, **grid)
+    for variant in ("R", "A"):
+        yield run("similarity", "ndr", variant, ours, size.seeds)
+    learned = {"distinct_sequences": size.sequences}  # without repeats no Bi-LSTM on A learns its data
+    for model, variant, data in (("ndr", "R", {}), ("lstm", "A", learned)):
+        for table in range(size.tables):
+            seed = {"seed": table} if table else {}  # function table 0 is that of all others
+            yield run("tables", model, variant, ours, size.few, **seed, **data)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import sqrt
 
-from ctlpp.reproduce.plan import Planned
+from ctlpp.reproduce.plan import PlannedRun
 from ctlpp.reproduce.results.cells import ALL, Cell
 from ctlpp.reproduce.results.found import Found
 from ctlpp.reproduce.results.wording import between, listed, signed, title
@@ -45,7 +45,7 @@ def grid_of(found: Found, model: str) -> dict[tuple[int, int], Cell]:
     return {cell.grid: cell for planned in asked if (cell := found.done(planned)) and cell.grid}
 
 
-def _planned(found: Found, model: str) -> list[Planned]:
+def _planned(found: Found, model: str) -> list[PlannedRun]:
     every = found.asked("staged")
     return [planned for planned in every if (planned.model, planned.protocol) == (model, PUBLISHED)]
 

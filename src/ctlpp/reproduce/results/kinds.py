@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from statistics import fmean
 
-from ctlpp.reproduce.plan import Planned
+from ctlpp.reproduce.plan import PlannedRun
 from ctlpp.reproduce.results.cells import Cell
 from ctlpp.reproduce.results.found import Found
 from ctlpp.reproduce.results.wording import listed, number, title
@@ -41,7 +41,7 @@ KINDS = (
 )
 
 
-def asked(found: Found, kind: Kind) -> list[Planned]:
+def asked(found: Found, kind: Kind) -> list[PlannedRun]:
     """The cells of A and R that the plan has of a kind, in the order of the published table."""
     every = [
         planned

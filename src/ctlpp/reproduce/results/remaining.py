@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from ctlpp.reproduce.cost import DEVICES, START, seconds
 from ctlpp.reproduce.failures import read_failure
-from ctlpp.reproduce.plan import Planned
+from ctlpp.reproduce.plan import PlannedRun
 from ctlpp.reproduce.results.cells import RUNS
 from ctlpp.reproduce.results.found import Found
 from ctlpp.reproduce.results.wording import NONE, duration, ranges, table, title
@@ -26,7 +26,7 @@ def device_of(found: Found) -> str:
     return "cpu" if all(planned.preset == "quick" for planned in found.plan) else "cuda"
 
 
-def cost(found: Found, planned: Iterable[Planned]) -> float:
+def cost(found: Found, planned: Iterable[PlannedRun]) -> float:
     """Seconds for all that is missing of some cells."""
     return sum(seconds(one, len(found.missing(one)), device_of(found)) for one in planned)
 
@@ -70,7 +70,7 @@ def done_table(found: Found) -> str:
 
 def summary_table(found: Found) -> str:
     """The same in few lines: by experiment, model and protocol."""
-    groups: dict[tuple[str, str, str], list[Planned]] = {}
+    groups: dict[tuple[str, str, str], list[PlannedRun]] = {}
     for one in found.plan:
         groups.setdefault((one.experiments[0], one.model, one.protocol), []).append(one)
     rows = [[*_names(key), *_state(found, cells)] for key, cells in groups.items()]
@@ -90,7 +90,7 @@ def _names(key: tuple[str, str, str]) -> list[str]:
     return [SHORT.get(experiment, experiment), title(model), protocol]
 
 
-def _state(found: Found, cells: Sequence[Planned]) -> list[str]:
+def _state(found: Found, cells: Sequence[PlannedRun]) -> list[str]:
     complete = sum(not found.missing(one) for one in cells)
     wanted = sum(len(one.seeds) for one in cells)
     left = sum(len(found.missing(one)) for one in cells)

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from ctlpp.files import UserError, write_atomically
 from ctlpp.report import page as report
 from ctlpp.report.writing import is_report
-from ctlpp.reproduce.plan import Planned
+from ctlpp.reproduce.plan import PlannedRun
 from ctlpp.reproduce.results.cells import RUNS
 from ctlpp.reproduce.results.drawings import FORMATS, NAMES, draw_all
 from ctlpp.reproduce.results.found import Found, find
@@ -61,7 +61,7 @@ class Written:
         return "\n".join([f"{part}; {self.seeds:,} of {self.planned:,} of the whole plan", *self.notes])
 
 
-def write_results(out: Path, plan: Sequence[Planned] | None = None) -> Written:
+def write_results(out: Path, plan: Sequence[PlannedRun] | None = None) -> Written:
     """Write tables, figures and report of everything that has run.
 
     plan: what to hold it against; by default the whole plan of the scale that the runs are of.
@@ -74,7 +74,7 @@ def write_results(out: Path, plan: Sequence[Planned] | None = None) -> Written:
     return summary(found, figures)
 
 
-def write_page(out: Path, page: Path, plan: Sequence[Planned] | None = None) -> None:
+def write_page(out: Path, page: Path, plan: Sequence[PlannedRun] | None = None) -> None:
     """Write the page *Does it reproduce?* from what is in a results folder."""
     found = find(out, plan)
     replace_file(page, make_page(found, examples(found), page).encode())
