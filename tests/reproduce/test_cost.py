@@ -12,6 +12,7 @@ from tests.reproduce.small import cell
 from ctlpp.reproduce.cost import DEVICES, remaining, seconds
 from ctlpp.reproduce.pieces import Piece, Standing, stand
 from ctlpp.reproduce.plan import plan
+from ctlpp.words import duration
 
 NDR, LSTM = plan("table1", only=["ndr-R-released"])[0], plan("table1", only=["lstm-R-released"])[0]
 
