@@ -84,7 +84,7 @@ def show(
     `ctlpp show data/A`
     """
     from ctlpp.benchmark.settings import Settings, make_task_from
-    from ctlpp.figures.task_graph import draw_task
+    from ctlpp.figures.graph import draw_task
     from ctlpp.files import write_atomically
     from ctlpp.storage.reading import read_task
 

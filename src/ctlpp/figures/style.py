@@ -22,6 +22,7 @@ SINGLE, DOUBLE = 7.7, 16.0  # cm: one and two columns of the paper
 FORMATS = ("pdf", "svg", "png")
 GREY, DARK = "#999999", "#333333"
 COLOURS = ("#0072B2", "#D55E00", "#56B4E9", "#E69F00", "#009E73", "#CC79A7")  # Okabe and Ito
+TRAINING, OOD = COLOURS[:2]  # what training has, and what only the test has
 MISSING = "#dddddd"  # a cell without a number
 HEAT = "viridis"  # brightness rises evenly: the same for every reader, and in grey
 

@@ -128,7 +128,7 @@ def _consecutive(values: list[Any]) -> bool:
 
 def _graph(task: dict[str, Any], graphs: dict[str, str]) -> int | None:
     """The number of the task's drawing in `graphs`, which has drawings by what they show; None without one."""
-    from ctlpp.figures.task_graph import draw_task
+    from ctlpp.figures.graph import draw_task
     from ctlpp.storage.task_file import from_json
 
     edges = [as_list(as_dict(task.get(name)).get("edges")) for name in ("train_graph", "ood_graph")]
