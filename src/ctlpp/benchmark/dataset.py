@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ctlpp.benchmark.distinct import member
-from ctlpp.benchmark.examples import Examples
-from ctlpp.benchmark.settings import Settings, make_task_from
+from ctlpp.benchmark.graph import VariantSpec
+from ctlpp.benchmark.language import Examples
+from ctlpp.benchmark.sampling import member
 from ctlpp.benchmark.splits import Split, draw_splits
-from ctlpp.benchmark.task import Task
-from ctlpp.benchmark.variants import Plan
+from ctlpp.benchmark.task import Task, make_task
+from ctlpp.benchmark.variants import Settings
 from ctlpp.files import UserError
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Dataset:
     """A task, how its data was drawn, and the splits by length."""
 
     task: Task
-    recipe: Mapping[str, Any]  # sizes, fill rule and weighting behind the splits
+    settings: Mapping[str, Any]  # sizes, fill rule and weighting behind the splits
     splits: Mapping[str, Split]
 
     def __repr__(self) -> str:
@@ -88,21 +88,20 @@ class Dataset:
 
     def texts(self, split: str) -> list[tuple[str, str]]:
         """(input, output) of every example, as they are written to files."""
-        from ctlpp.storage.rows import rows
+        from ctlpp.storage.folder import rows
 
         batches = [batch.to_pydict() for batch in rows(self.task, self[split])]
         return [pair for batch in batches for pair in zip(batch["input"], batch["output"], strict=True)]
 
     def save(self, folder: str | Path, *, format: str = "parquet", force: bool = False) -> None:
         """Write the dataset folder."""
-        from ctlpp.storage.writing import save
+        from ctlpp.storage.folder import save
 
         save(self, Path(folder), format=format, force=force)
 
 
-def generate(variant: str | Path | Plan, **options: Any) -> Dataset:
-    """The dataset of a variant, a TOML file or a plan of one's own; `options` are the fields of `Settings`."""
-    own = variant if isinstance(variant, Plan) else None
-    settings = Settings(variant=f"{own.name}.toml" if own else str(variant), **options)
-    task = make_task_from(settings, own)
-    return Dataset(task=task, recipe=settings.recipe(), splits=draw_splits(task, settings))
+def generate(variant: str | Path | VariantSpec, **options: Any) -> Dataset:
+    """The dataset of a variant of the paper, a TOML file or your own; `options` are the fields of `Settings`."""
+    settings = Settings(variant=variant, **options)
+    task = make_task(settings)
+    return Dataset(task=task, settings=settings.of_splits(), splits=draw_splits(task, settings))

@@ -1,4 +1,20 @@
-"""Sampling graphs: which group of functions may follow which.
+"""Sampling graphs: which group of functions may follow which; also from a TOML file.
+
+    name = "never-meet"            # optional: the file's name otherwise
+
+    [groups]                       # how many functions each group has; they are named a, b, c, … in this order
+    a = 11
+    b = 11
+    c = 10
+
+    [train]
+    edges = ["IN -> a b c", "a -> c OUT", "b -> c OUT", "c -> a b OUT"]
+
+    [ood]
+    edges = ["IN -> a b", "a -> b OUT", "b -> a OUT"]
+    lengths = [2, 3, 4]            # optional: 1 … max_length for train, 2 … max_length for ood
+
+Each graph may have `restrictions`, a list of tables such as { from = "a", function = "x", symbols = [0, 1] }.
 
 Example:
     >>> graph = Graph.of({IN: "a b", "a": "b OUT", "b": "a OUT"}, lengths=range(1, 4))
@@ -8,14 +24,21 @@ Example:
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import count, islice, product
+from pathlib import Path
+from string import ascii_letters
+from typing import Any
 
 from ctlpp.files import UserError
 
 IN, OUT = "IN", "OUT"
 Edge = tuple[str, str]
+Groups = Mapping[str, tuple[str, ...]]  # group -> names of its functions
 LONGEST = 128  # functions in an example
+MOST_FUNCTIONS = 10_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +83,22 @@ class Graph:
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class VariantSpec:
+    """What a variant prescribes: everything of a task but the functions' tables."""
+
+    groups: Groups
+    train: Graph
+    ood: Graph
+    name: str = "own"
+
+
+def function_names(n: int) -> tuple[str, ...]:
+    """a … z A … Z, then aa, ab, …"""
+    words = ("".join(letters) for size in count(1) for letters in product(ascii_letters, repeat=size))
+    return tuple(islice(words, n))
+
+
 def complete_graph(groups: Iterable[str], lengths: Iterable[int]) -> Graph:
     """Every group may follow every group."""
     names = tuple(groups)
@@ -67,7 +106,7 @@ def complete_graph(groups: Iterable[str], lengths: Iterable[int]) -> Graph:
     return Graph(edges=tuple(edges), lengths=tuple(lengths))
 
 
-def check_graph(graph: Graph, name: str, groups: Mapping[str, tuple[str, ...]], n_symbols: int) -> None:
+def check_graph(graph: Graph, name: str, groups: Groups, n_symbols: int) -> None:
     """Raise UserError for the first mistake in the graph."""
     _check_edges(graph, name, groups)
     reachable = _closure(IN, graph.edges)
@@ -87,7 +126,7 @@ def check_graph(graph: Graph, name: str, groups: Mapping[str, tuple[str, ...]], 
         _check_restriction(restriction, graph, name, groups, n_symbols)
 
 
-def _check_edges(graph: Graph, name: str, groups: Mapping[str, tuple[str, ...]]) -> None:
+def _check_edges(graph: Graph, name: str, groups: Groups) -> None:
     for source, target in graph.edges:
         where = f"{name} graph: edge {source} -> {target}"
         for node, special in ((source, IN), (target, OUT)):
@@ -103,7 +142,7 @@ def _check_edges(graph: Graph, name: str, groups: Mapping[str, tuple[str, ...]])
 
 
 def _check_restriction(
-    restriction: Restriction, graph: Graph, name: str, groups: Mapping[str, tuple[str, ...]], n_symbols: int
+    restriction: Restriction, graph: Graph, name: str, groups: Groups, n_symbols: int
 ) -> None:
     where = f"{name} graph: restriction of {restriction.function!r} after {restriction.source!r}"
     home = next((group for group, members in groups.items() if restriction.function in members), None)
@@ -129,3 +168,79 @@ def _closure(start: str, edges: Iterable[Edge]) -> set[str]:
         found |= fresh
         border += sorted(fresh)
     return found
+
+
+def read_spec(path: Path, max_length: int) -> VariantSpec:
+    """The groups and graphs in a TOML file."""
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise UserError(f"{path} does not exist: name a TOML file with a graph") from error
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        raise UserError(f"{path}: not a readable TOML file: {error}") from error
+    try:
+        _check_keys(content, "the file", required=("groups", "train", "ood"), optional=("name",))
+        name = content.get("name", path.stem)
+        if not isinstance(name, str) or not name.strip() or not name.isprintable():
+            raise UserError(f"name: must be a printable text, not {name!r}")
+        return VariantSpec(
+            name=name,
+            groups=_read_groups(content["groups"]),
+            train=_read_graph(content["train"], "[train]", range(1, max_length + 1)),
+            ood=_read_graph(content["ood"], "[ood]", range(2, max_length + 1)),
+        )
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from error
+
+
+def _read_groups(sizes: Any) -> Groups:
+    if not isinstance(sizes, dict) or not sizes:
+        raise UserError("[groups]: give each group a number of functions, such as a = 16")
+    for group, size in sizes.items():
+        if type(size) is not int or not 1 <= size <= MOST_FUNCTIONS:
+            raise UserError(f"[groups]: {group} = {size!r} must be a whole number from 1 to {MOST_FUNCTIONS}")
+    left = iter(function_names(sum(sizes.values())))
+    return {group: tuple(islice(left, size)) for group, size in sizes.items()}
+
+
+def _read_graph(content: Any, where: str, default_lengths: range) -> Graph:
+    _check_keys(content, where, required=("edges",), optional=("lengths", "restrictions"))
+    lines, rules = content["edges"], content.get("restrictions", [])
+    if not isinstance(lines, list) or not isinstance(rules, list):
+        raise UserError(f"{where}: edges and restrictions must be lists")
+    lengths = _whole_numbers(content.get("lengths", list(default_lengths)), f"{where} lengths")
+    return Graph(
+        edges=tuple(edge for line in lines for edge in _read_edges(line, where)),
+        lengths=tuple(sorted(set(lengths))),
+        restrictions=tuple(_read_restriction(rule, f"{where} restrictions") for rule in rules),
+    )
+
+
+def _read_edges(line: Any, where: str) -> list[Edge]:
+    source, arrow, targets = line.partition("->") if isinstance(line, str) else ("", "", "")
+    if len(source.split()) != 1 or not arrow or not targets.split():
+        raise UserError(f'{where} edges: {line!r} must look like "a -> b c OUT"')
+    return [(source.strip(), target) for target in targets.split()]
+
+
+def _read_restriction(rule: Any, where: str) -> Restriction:
+    _check_keys(rule, where, required=("from", "function", "symbols"))
+    symbols = _whole_numbers(rule["symbols"], f"{where}: symbols")
+    return Restriction(source=str(rule["from"]), function=str(rule["function"]), symbols=symbols)
+
+
+def _whole_numbers(values: Any, where: str) -> tuple[int, ...]:
+    if not isinstance(values, list) or any(type(value) is not int for value in values):
+        raise UserError(f"{where} must be a list of whole numbers such as [2, 3], not {values!r}")
+    return tuple(values)
+
+
+def _check_keys(table: Any, where: str, *, required: tuple[str, ...], optional: tuple[str, ...] = ()) -> None:
+    """Raise UserError unless it is a table with all required keys and no unknown ones."""
+    known = (*required, *optional)
+    if not isinstance(table, dict):
+        raise UserError(f"{where}: must be a table with {', '.join(known)}, not {table!r}")
+    if unknown := [key for key in table if key not in known]:
+        raise UserError(f"{where}: unknown key {unknown[0]!r}; choose from {', '.join(known)}")
+    if missing := [key for key in required if key not in table]:
+        raise UserError(f"{where}: {missing[0]} is missing")

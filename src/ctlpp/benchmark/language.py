@@ -1,4 +1,4 @@
-"""The finite set of examples that a graph allows: counted, tested for membership, and numbered.
+"""Examples, and the finite set of them that a graph allows: counted, tested for membership, and numbered.
 
 A function belongs to one group, so an example fixes its walk through the graph, and all that matters for what
 may follow is the *node*: the group of the last function and the symbol it produced. The number of ways to
@@ -20,17 +20,75 @@ Example: two functions in one group, examples of two functions, on two symbols
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ctlpp.benchmark.distinct import Integers
-from ctlpp.benchmark.examples import Examples, join, smallest_integer
 from ctlpp.benchmark.graph import IN, OUT, Graph
 
+Integers = NDArray[Any]  # int64, or Python integers (dtype object) where 64 bits do not suffice
 ROWS_AT_ONCE = 1 << 14
 LARGEST = 2**62  # numbers up to here are kept as int64: sums of two still fit
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Examples:
+    """N start symbols (N,) and the functions applied to them in turn, first one first (N, L)."""
+
+    starts: NDArray[Any]
+    functions: NDArray[Any]
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def __getitem__(self, rows: Any) -> Examples:
+        return Examples(starts=self.starts[rows], functions=self.functions[rows])
+
+    @property
+    def length(self) -> int:
+        """How many functions each example has."""
+        return int(self.functions.shape[1])
+
+    def outputs(self, table: NDArray[Any]) -> NDArray[Any]:
+        """The result symbol of each example (N,); `table[f, s]` is what f makes of s."""
+        symbol = self.starts
+        for function in self.functions.T:
+            symbol = table[function, symbol]
+        return symbol
+
+    def keys(self) -> NDArray[Any]:
+        """A value for each example, equal for equal examples."""
+        return _row_values(np.column_stack([self.starts, self.functions]))
+
+    def sequences(self) -> NDArray[Any]:
+        """A value for each example, equal for equal functions in the same order, whatever they start from."""
+        return _row_values(self.functions)
+
+
+def _row_values(rows: NDArray[Any]) -> NDArray[Any]:
+    """The bytes of each row, as one integer where they fit."""
+    missing = 8 - rows.dtype.itemsize * rows.shape[1]
+    if missing >= 0:
+        padded = np.zeros((len(rows), 8 // rows.dtype.itemsize), dtype=rows.dtype)
+        padded[:, : rows.shape[1]] = rows
+        return padded.view(np.uint64).ravel()
+    return np.ascontiguousarray(rows).view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
+
+
+def join(parts: Sequence[Examples]) -> Examples:
+    """All examples of several parts of one length."""
+    return Examples(
+        starts=np.concatenate([part.starts for part in parts]),
+        functions=np.concatenate([part.functions for part in parts]),
+    )
+
+
+def smallest_integer(n: int) -> type[np.unsignedinteger[Any]]:
+    """The smallest integer type that holds 0 … n − 1."""
+    return np.uint8 if n <= 1 << 8 else np.uint16 if n <= 1 << 16 else np.uint32
+
 
 Rows = TypeVar("Rows", Examples, Integers)
 

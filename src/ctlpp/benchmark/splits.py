@@ -18,14 +18,18 @@ from fractions import Fraction
 
 import numpy as np
 
-from ctlpp.benchmark.distinct import Integers, first_occurrences, member
-from ctlpp.benchmark.drawing import NOTHING, draw
-from ctlpp.benchmark.examples import Examples, join
-from ctlpp.benchmark.language import Language
-from ctlpp.benchmark.sequences import draw_examples, draw_sequences
-from ctlpp.benchmark.settings import Settings
-from ctlpp.benchmark.streams import Stream
+from ctlpp.benchmark.language import Examples, Integers, Language, join
+from ctlpp.benchmark.sampling import (
+    NOTHING,
+    Stream,
+    draw,
+    draw_examples,
+    draw_sequences,
+    first_occurrences,
+    member,
+)
 from ctlpp.benchmark.task import Task
+from ctlpp.benchmark.variants import Settings
 from ctlpp.files import UserError
 
 Split = Mapping[int, Examples]  # length -> examples
@@ -59,7 +63,7 @@ def _draw_train_paper(task: Task, settings: Settings) -> tuple[Split, Split]:
     singles = room.pop(1, 0)
     if settings.train < singles:
         raise UserError(
-            f"train {settings.train}: at least {singles} are needed, all single applications belong to it"
+            f"‹train› {settings.train}: at least {singles} are needed, all single applications belong to it"
         )
     iid_sizes = balance(settings.iid, _iid_room(settings.iid, settings.train - singles, room))
     train_sizes = balance(settings.train - singles, {n: room[n] - iid_sizes[n] for n in room})
@@ -172,7 +176,7 @@ def _check_room(settings: Settings, room: Sizes) -> None:
         beside = f", and iid takes {settings.iid} of them" if settings.iid else ""
         fewer = f"at most {most - settings.iid}" if settings.iid < most else "fewer"
         raise UserError(
-            f"train {settings.train}: only {most} distinct training examples exist (fill rule){beside}; "
+            f"‹train› {settings.train}: only {most} distinct training examples exist (fill rule){beside}; "
             f"ask for {fewer}, or longer ones"
         )
     if settings.iid > most - settings.train:
@@ -181,5 +185,5 @@ def _check_room(settings: Settings, room: Sizes) -> None:
 
 def _too_large(option: str, asked: int, most: int) -> UserError:
     return UserError(
-        f"{option} {asked}: only {most} distinct examples are left; ask for fewer, or longer ones"
+        f"‹{option}› {asked}: only {most} distinct examples are left; ask for fewer, or longer ones"
     )

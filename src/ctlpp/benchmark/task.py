@@ -1,36 +1,83 @@
 """A task: functions, groups and the two graphs. It decides which examples are right and where they may occur.
 
 Example:
-    >>> from ctlpp.benchmark.variants import plan_variant
-    >>> plan = plan_variant("R", n_symbols=4, n_functions=8, max_length=3, seed=0)
-    >>> task = make_task(plan, variant="R", n_symbols=4, seed=0)
+    >>> task = make_task(Settings(variant="R", symbols=4, functions=8, max_length=3))
     >>> task.language("train").count(2)
     128
+    >>> task.vocabulary.encode("d a b 3")
+    [3, 0, 1, 11, 12]
+    >>> task.vocabulary.decode([3, 0, 1, 11, 12])
+    'd a b 3'
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ctlpp.benchmark.examples import Examples, smallest_integer
-from ctlpp.benchmark.functions import random_bijections, symbol_names
-from ctlpp.benchmark.graph import IN, OUT, Graph, check_graph, complete_graph
-from ctlpp.benchmark.language import Language
-from ctlpp.benchmark.streams import Stream
-from ctlpp.benchmark.variants import Plan, check_plan, shared_path, unseen_symbols
-from ctlpp.benchmark.vocabulary import Order, Vocabulary
+from ctlpp.benchmark.graph import IN, OUT, Graph, Groups, check_graph, complete_graph
+from ctlpp.benchmark.language import Examples, Language, smallest_integer
+from ctlpp.benchmark.sampling import Stream
+from ctlpp.benchmark.variants import EDGES, Order, Protocol, Settings, shared_path, specify, unseen_symbols
 from ctlpp.files import UserError
 
-Protocol = Literal["paper", "released"]
-PROTOCOLS: tuple[Protocol, ...] = ("paper", "released")
-ORDERS: tuple[Order, ...] = ("right-to-left", "left-to-right")
+END = "<end>"  # ends a sequence; also fills up shorter ones in padded tensors
+MOST_PAIRS = 50_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Vocabulary:
+    """Ids 0 … F − 1 are the functions, then the symbols, then the end token."""
+
+    functions: tuple[str, ...]
+    symbols: tuple[str, ...]
+
+    @cached_property
+    def tokens(self) -> tuple[str, ...]:
+        """All tokens, by id."""
+        return (*self.functions, *self.symbols, END)
+
+    @property
+    def size(self) -> int:
+        """The number of tokens."""
+        return len(self.functions) + len(self.symbols) + 1
+
+    @property
+    def end(self) -> int:
+        """The id of the end token."""
+        return self.size - 1
+
+    @cached_property
+    def _ids(self) -> dict[str, int]:
+        return {token: i for i, token in enumerate(self.tokens)}
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of a text's tokens, and the end token."""
+        if unknown := [word for word in text.split() if word not in self._ids]:
+            raise UserError(f"unknown token {unknown[0]!r}; the tokens are {' '.join(self.tokens[:-1])}")
+        return [*(self._ids[word] for word in text.split()), self.end]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of a sequence of ids; end tokens are left out."""
+        return " ".join(self.tokens[i] for i in ids if i != self.end)
+
+    def written(self, examples: Examples, order: Order) -> NDArray[Any]:
+        """The ids of the examples as they are written, without the end token. (N, L + 1)"""
+        symbols = examples.starts.astype(smallest_integer(self.size)) + len(self.functions)
+        columns = [symbols, *examples.functions.T.astype(symbols.dtype)]
+        return np.stack(columns[::-1] if order == "right-to-left" else columns, axis=1)
+
+    def read(self, ids: NDArray[Any], order: Order) -> Examples:
+        """The examples behind written ids (N, L + 1); the inverse of `written`."""
+        columns = ids[:, ::-1] if order == "right-to-left" else ids
+        return Examples(starts=columns[:, 0] - len(self.functions), functions=columns[:, 1:])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +90,7 @@ class Task:
     order: Order
     symbols: tuple[str, ...]
     functions: Mapping[str, tuple[int, ...]]  # name -> output symbol for each input symbol
-    groups: Mapping[str, tuple[str, ...]]  # group -> names of its functions
+    groups: Groups
     train_graph: Graph
     ood_graph: Graph
     shared_functions: int | None = None  # S only
@@ -114,37 +161,61 @@ class Task:
         return self.vocabulary.decode(ids[0].tolist())
 
 
-def make_task(
-    plan: Plan,
-    *,
-    variant: str,
-    n_symbols: int,
-    seed: int,
-    protocol: Protocol = "paper",
-    order: Order = "right-to-left",
-    shared_functions: int | None = None,
-    shared_symbols: int | None = None,
-) -> Task:
-    """Give the functions of a plan their tables, and check the whole."""
-    names = [name for members in plan.groups.values() for name in members]
-    tables = random_bijections(n_symbols, len(names), Stream(seed, "functions"))
+def make_task(settings: Settings) -> Task:
+    """The task that the settings describe, with random functions."""
+    spec, n_symbols = specify(settings), settings.symbols
+    names = sorted((name for members in spec.groups.values() for name in members), key=_alphabet)
+    if settings.functions not in (None, len(names)):
+        raise UserError(
+            f"‹functions› {settings.functions}: the groups of {spec.name} have {len(names)} together; leave it out"
+        )
+    if len(names) > (most := math.factorial(min(n_symbols, 20))):
+        raise UserError(
+            f"‹functions› {len(names)}: only {most} different bijections of {n_symbols} symbols exist"
+        )
+    if (pairs := len(names) ** 2 * n_symbols) > MOST_PAIRS:
+        raise UserError(
+            f"{len(names)} functions on {n_symbols} symbols make {pairs:,} pairs, and the split `pairs` holds "
+            f"them all; use fewer, for at most {MOST_PAIRS:,}"
+        )
+    tables = random_bijections(n_symbols, len(names), Stream(settings.seed, "functions"))
     task = Task(
-        variant=variant,
-        protocol=protocol,
-        seed=seed,
-        order=order,
-        symbols=symbol_names(n_symbols),
-        functions={
-            name: tuple(row) for name, row in zip(sorted(names, key=_alphabet), tables.tolist(), strict=True)
-        },
-        groups=plan.groups,
-        train_graph=plan.train,
-        ood_graph=plan.ood,
-        shared_functions=shared_functions,
-        shared_symbols=shared_symbols,
+        variant=spec.name,
+        protocol=settings.protocol,
+        seed=settings.seed,
+        order=settings.order,
+        symbols=tuple(map(str, range(n_symbols))),
+        functions={name: tuple(row) for name, row in zip(names, tables.tolist(), strict=True)},
+        groups=spec.groups,
+        train_graph=spec.train,
+        ood_graph=spec.ood,
+        shared_functions=settings.shared_functions,
+        shared_symbols=settings.shared_symbols,
     )
     check_task(task)
     return task
+
+
+def random_bijections(n_symbols: int, n_functions: int, stream: Stream) -> NDArray[np.int64]:
+    """`[f, s]` is what function f makes of symbol s. All rows differ, every choice of rows is equally likely."""
+    ranks = stream.distinct_below(math.factorial(n_symbols), n_functions)
+    rows = [bijection(int(rank), n_symbols) for rank in ranks]
+    return np.array(rows, dtype=np.int64).reshape(-1, n_symbols)
+
+
+def bijection(rank: int, n_symbols: int) -> list[int]:
+    """The permutation with this number among all in lexicographic order (0 is the identity)."""
+    left = list(range(n_symbols))
+    chosen = []
+    for size in range(n_symbols, 0, -1):
+        at, rank = divmod(rank, math.factorial(size - 1))
+        chosen.append(left.pop(at))
+    return chosen
+
+
+def _alphabet(name: str) -> tuple[int, str]:
+    """a … z A … Z, then longer names."""
+    return len(name), name.swapcase()
 
 
 def check_task(task: Task) -> None:
@@ -167,8 +238,8 @@ def check_task(task: Task) -> None:
     used = task.train_graph.groups() | task.ood_graph.groups()
     if unused := [group for group in task.groups if group not in used]:
         raise UserError(f"group {unused[0]} has no edge in either graph; add one or drop the group")
-    plan = Plan(groups=dict(task.groups), train=task.train_graph, ood=task.ood_graph)
-    check_plan(plan, task.variant, task.n_symbols, task.shared_functions, task.shared_symbols)
+    if task.variant in EDGES:
+        _check_variant(task)
     _check_disjoint(task)
 
 
@@ -190,6 +261,39 @@ def _check_names(task: Task) -> None:
             raise UserError(f"{group!r} cannot name a group; use letters and digits, but not IN or OUT")
 
 
+def _check_variant(task: Task) -> None:
+    """A task with the name of a variant of the paper must be that variant."""
+    graphs = (("train", task.train_graph), ("OOD", task.ood_graph))
+    for (name, graph), after in zip(graphs, EDGES[task.variant], strict=True):
+        if set(graph.edges) != set(Graph.of(after, lengths=[]).edges):
+            raise UserError(
+                f"the {name} graph does not have the edges of variant {task.variant}; use another name"
+            )
+    shared, every = task.groups["o"] if task.variant == "S" else (), set(range(task.n_symbols))
+    if len(shared) != (task.shared_functions or 0):
+        raise UserError(
+            f"shared_functions is {task.shared_functions}, but there are {len(shared)} shared functions"
+        )
+    rules = [*task.train_graph.restrictions, *task.ood_graph.restrictions]
+    expected = {(path, function) for path in ("a1", "b1") for function in shared}
+    sets = {(rule.source, rule.function): set(rule.symbols) for rule in task.train_graph.restrictions}
+    if len(rules) != len(expected) or set(sets) != expected:
+        raise UserError(
+            f"variant {task.variant} restricts each shared function once after a1 and once after b1, no others"
+        )
+    covered: set[int] = set()
+    for function in shared:
+        from_a, from_b = sets["a1", function], sets["b1", function]
+        if len(from_a & from_b) != task.shared_symbols or from_a | from_b != every:
+            raise UserError(
+                f"the restrictions of {function} must share {task.shared_symbols} symbols and have all "
+                f"{task.n_symbols} together"
+            )
+        covered |= from_a & from_b
+    if shared and covered != every:
+        raise UserError("the symbols that shared functions receive from both paths must be all together")
+
+
 def _check_disjoint(task: Task) -> None:
     both = task.language_of(task.train_graph.shared_with(task.ood_graph))
     for length in both.graph.lengths:
@@ -199,8 +303,3 @@ def _check_disjoint(task: Task) -> None:
                 f"the train and OOD graphs share {n:,} examples of length {length}, for instance {example!r}; "
                 "OOD data must be new: give the graphs different edges or lengths"
             )
-
-
-def _alphabet(name: str) -> tuple[int, str]:
-    """a … z A … Z, then longer names."""
-    return len(name), name.swapcase()

@@ -1,4 +1,4 @@
-"""The variants of the paper: how functions are grouped, and which graphs make training and OOD data.
+"""What a user may choose about a dataset, and what the paper's variants prescribe.
 
     CTL  train  any composition up to a length           ood  longer ones
     A    train  a b a b …  or  b a b a …                 ood  a a a …  or  b b b …
@@ -6,24 +6,40 @@
     S    train  pairs a1 (a2 | o)  or  b1 (b2 | o)       ood  pairs a1 b2  or  b1 a2
 
 Example:
-    >>> plan = plan_variant("S", n_symbols=8, n_functions=32, max_length=6, seed=0)
-    >>> {group: len(members) for group, members in plan.groups.items()}
+    >>> spec = specify(Settings(variant="S", train=1000))
+    >>> {group: len(members) for group, members in spec.groups.items()}
     {'a1': 6, 'b1': 6, 'a2': 6, 'b2': 6, 'o': 8}
+    >>> Settings(variant="A", symbols=0)
+    Traceback (most recent call last):
+    ctlpp.files.UserError: symbols 0: use 2 to 1000
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
+from typing import Any, Literal
 
-from ctlpp.benchmark.functions import function_names
-from ctlpp.benchmark.graph import IN, Graph, Restriction
-from ctlpp.benchmark.streams import Stream
+from ctlpp.benchmark.graph import (
+    IN,
+    LONGEST,
+    MOST_FUNCTIONS,
+    Graph,
+    Restriction,
+    VariantSpec,
+    function_names,
+    read_spec,
+)
+from ctlpp.benchmark.sampling import WEIGHTINGS, Limit, Stream, Weighting, parse_limit
 from ctlpp.files import UserError
 
+Protocol = Literal["paper", "released"]
+PROTOCOLS: tuple[Protocol, ...] = ("paper", "released")
+Order = Literal["right-to-left", "left-to-right"]
+ORDERS: tuple[Order, ...] = ("right-to-left", "left-to-right")
 VARIANTS = ("CTL", "A", "R", "S")
-FURTHER = 4  # CTL tests on compositions of up to so many functions more than in training
 
 ANY = {IN: "f", "f": "f OUT"}
 ALTERNATE = {IN: "a b", "a": "b OUT", "b": "a OUT"}
@@ -31,73 +47,158 @@ REPEAT = {IN: "a b", "a": "a OUT", "b": "b OUT"}
 STAGES = {IN: "a1 b1", "a1": "a2 o", "b1": "b2 o", "a2": "a1 b1 OUT", "b2": "a1 b1 OUT", "o": "a1 b1 OUT"}
 SWAPPED = {IN: "a1 b1", "a1": "b2", "b1": "a2", "a2": "a1 b1 OUT", "b2": "a1 b1 OUT"}
 SHARED = {IN: "a1 b1", "a1": "o", "b1": "o", "o": "a1 b1 OUT"}
-EDGES = {
+EDGES = {  # train, ood
     "CTL": (ANY, ANY),
     "A": (ALTERNATE, REPEAT),
     "R": (REPEAT, ALTERNATE),
     "S": (STAGES, SWAPPED),
-}  # train, ood
+}
+RANGES = {
+    "symbols": (2, 1000),
+    "functions": (1, MOST_FUNCTIONS),
+    "max_length": (2, 64),
+    "ood_max_length": (3, LONGEST),
+    "train": (1, 10**9),
+    "iid": (0, 10**9),
+    "ood": (0, 10**9),
+    "seed": (0, 2**63 - 1),
+}
+FEWEST_FUNCTIONS = {"A": 2, "R": 2, "S": 5}
+CHOICES: dict[str, tuple[str, ...]] = {"protocol": PROTOCOLS, "order": ORDERS, "weighting": WEIGHTINGS}
+OWNERS = {"shared_functions": "S", "shared_symbols": "S", "ood_max_length": "CTL"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
-    """What a variant prescribes: everything of a task but the functions' tables."""
+class Settings:
+    """Everything that decides the bytes of a dataset."""
 
-    groups: Mapping[str, tuple[str, ...]]  # group -> names of its functions
-    train: Graph
-    ood: Graph
-    name: str = "own"
+    variant: str | Path | VariantSpec  # CTL, A, R, S, the path of a TOML file, or your own
+    symbols: int = 8
+    functions: int | None = None  # 32, or what the groups of your own variant have
+    max_length: int = 6  # functions in an example, at most
+    train: int = 300_000  # examples
+    iid: int = 1_000
+    ood: int = 1_000  # also the size of the diagnostic splits that are sampled
+    seed: int = 0
+    protocol: Protocol = "paper"
+    order: Order = "right-to-left"
+    shared_functions: int | None = None  # S only: |G_o|, default 8
+    shared_symbols: int | None = None  # S only: default 4
+    ood_max_length: int | None = None  # CTL only: default max_length + 4
+    fill: float = 0.5  # share of the existing examples of a length ≥ 2 that train and iid may use
+    weighting: Weighting | None = None  # default: sequential for S, uniform otherwise
+    distinct_sequences: Limit | None = None  # of a length in train and iid, at most: a number, or "n/7"
 
-
-def plan_variant(
-    variant: str,
-    *,
-    n_symbols: int,
-    n_functions: int,
-    max_length: int,
-    seed: int,
-    shared_functions: int = 8,
-    shared_symbols: int = 4,
-    ood_max_length: int | None = None,
-) -> Plan:
-    """The groups and graphs of one of the paper's variants."""
-    names = function_names(n_functions)
-    lengths, longer = range(1, max_length + 1), range(2, max_length + 1)
-    seen, unseen = EDGES[variant]
-    if variant == "CTL":
-        furthest = ood_max_length or max_length + FURTHER
-        if furthest <= max_length:
+    def __post_init__(self) -> None:
+        ours = self.variant in VARIANTS
+        if not (ours or isinstance(self.variant, VariantSpec) or str(self.variant).endswith(".toml")):
             raise UserError(
-                f"ood_max_length {furthest} must be above max_length {max_length}: CTL tests on longer compositions"
+                f"unknown variant {str(self.variant)!r}: choose from {', '.join(VARIANTS)}, "
+                "or a TOML file with a graph"
             )
-        train, ood = (
-            Graph.of(seen, lengths=lengths),
-            Graph.of(unseen, lengths=range(max_length + 1, furthest + 1)),
-        )
-        return Plan(groups={"f": names}, train=train, ood=ood)
-    if variant in ("A", "R"):
-        return Plan(
-            groups=deal(names, ("a", "b")),
-            train=Graph.of(seen, lengths=lengths),
-            ood=Graph.of(unseen, lengths=longer),
-        )
-    assert variant == "S"
-    _check_staged(n_symbols, n_functions, max_length, shared_functions, shared_symbols)
-    groups = deal(names[shared_functions:], ("a1", "b1", "a2", "b2")) | {"o": names[:shared_functions]}
-    restrictions = share_symbols(groups["o"], n_symbols, shared_symbols, Stream(seed, "restrictions"))
-    even = range(2, max_length + 1, 2)
-    train = Graph.of(seen, lengths=even, restrictions=restrictions)
-    return Plan(groups=groups, train=train, ood=Graph.of(unseen, lengths=even))
+        defaults: dict[str, str | int] = {"weighting": "sequential" if self.variant == "S" else "uniform"}
+        defaults |= {"functions": 32} if ours else {}
+        defaults |= {"shared_functions": 8, "shared_symbols": 4} if self.variant == "S" else {}
+        for name, value in defaults.items():
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, value)
+        self._check()
+        if self.distinct_sequences is not None:
+            object.__setattr__(self, "distinct_sequences", parse_limit(self.distinct_sequences))
+
+    def _check(self) -> None:
+        for name, (low, high) in RANGES.items():
+            value = getattr(self, name)
+            if name == "functions" and self.variant in VARIANTS:
+                low = FEWEST_FUNCTIONS.get(str(self.variant), low)
+            if value is not None and not (isinstance(value, int) and low <= value <= high):
+                raise UserError(f"‹{name}› {value!r}: use {low} to {high}")
+        if not (isinstance(self.fill, float | int) and 0 < self.fill <= 1):
+            raise UserError(f"‹fill› {self.fill!r}: use a share above 0 and up to 1")
+        for name, choices in CHOICES.items():
+            if (value := getattr(self, name)) not in choices:
+                raise UserError(f"‹{name}› {value}: choose from {', '.join(choices)}")
+        for name, owner in OWNERS.items():
+            if self.variant != owner and getattr(self, name) is not None:
+                here = getattr(self.variant, "name", self.variant)
+                raise UserError(f"‹{name}› is an option of {owner} alone; leave it out for {here}")
+
+    def of_splits(self) -> dict[str, Any]:
+        """The settings behind the splits, which a task does not hold; `task.json` calls them `recipe`."""
+        names = ("max_length", "train", "iid", "ood", "ood_max_length", "fill", "weighting")
+        values = {name: getattr(self, name) for name in (*names, "distinct_sequences")}
+        return {name: value for name, value in values.items() if value is not None}
 
 
-def deal(names: Sequence[str], groups: Sequence[str]) -> dict[str, tuple[str, ...]]:
+def specify(settings: Settings) -> VariantSpec:
+    """The groups and graphs that the settings ask for: the paper's, or your own."""
+    variant = settings.variant
+    if variant in VARIANTS:
+        return _staged(settings) if variant == "S" else _unstaged(settings)
+    own = variant if isinstance(variant, VariantSpec) else read_spec(Path(variant), settings.max_length)
+    if own.name in VARIANTS:
+        raise UserError(f"{own.name} is a variant of the paper: give your graph a name of its own")
+    return own
+
+
+def _unstaged(settings: Settings) -> VariantSpec:
+    """CTL, A and R."""
+    variant, longest = str(settings.variant), settings.max_length
+    names = function_names(settings.functions or 0)
+    train_edges, ood_edges = EDGES[variant]
+    groups, ood_lengths = _deal(names, ("a", "b")), range(2, longest + 1)
+    if variant == "CTL":
+        furthest = settings.ood_max_length or longest + 4
+        if furthest <= longest:
+            raise UserError(
+                f"‹ood_max_length› {furthest} must be above ‹max_length› {longest}: "
+                "CTL tests on longer compositions"
+            )
+        groups, ood_lengths = {"f": names}, range(longest + 1, furthest + 1)
+    train = Graph.of(train_edges, lengths=range(1, longest + 1))
+    return VariantSpec(name=variant, groups=groups, train=train, ood=Graph.of(ood_edges, lengths=ood_lengths))
+
+
+def _staged(settings: Settings) -> VariantSpec:
+    """S: shared functions are the first ones."""
+    n_shared, overlap = settings.shared_functions or 0, settings.shared_symbols or 0
+    _check_staged(settings, n_shared, overlap)
+    names = function_names(settings.functions or 0)
+    groups = _deal(names[n_shared:], ("a1", "b1", "a2", "b2")) | {"o": names[:n_shared]}
+    stream = Stream(settings.seed, "restrictions")
+    restrictions = _share_symbols(groups["o"], settings.symbols, overlap, stream)
+    even = range(2, settings.max_length + 1, 2)
+    train = Graph.of(STAGES, lengths=even, restrictions=restrictions)
+    return VariantSpec(name="S", groups=groups, train=train, ood=Graph.of(SWAPPED, lengths=even))
+
+
+def _check_staged(settings: Settings, n_shared: int, overlap: int) -> None:
+    n_symbols, longest, most = settings.symbols, settings.max_length, (settings.functions or 0) - 4
+    if longest % 2:
+        raise UserError(
+            f"‹max_length› {longest} is odd: S has even lengths only; use {longest - 1} or {longest + 1}"
+        )
+    if not 1 <= n_shared <= most:
+        raise UserError(
+            f"‹shared_functions› {n_shared}: use 1 to {most}; a1, a2, b1 and b2 need functions too"
+        )
+    if not 1 <= overlap <= n_symbols:
+        raise UserError(f"‹shared_symbols› {overlap}: use 1 to {n_symbols}, the number of symbols")
+    if n_shared * overlap < n_symbols:
+        raise UserError(
+            f"{n_shared} shared functions with {overlap} shared symbols each cannot cover all "
+            f"{n_symbols} symbols; use ‹shared_symbols› {-(-n_symbols // n_shared)} or more"
+        )
+
+
+def _deal(names: Sequence[str], groups: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """Split the functions over the groups in order, as evenly as possible: the first groups get what is over."""
     size, over = divmod(len(names), len(groups))
     left = iter(names)
     return {group: tuple(islice(left, size + (i < over))) for i, group in enumerate(groups)}
 
 
-def share_symbols(shared: Iterable[str], n_symbols: int, overlap: int, stream: Stream) -> list[Restriction]:
+def _share_symbols(shared: Iterable[str], n_symbols: int, overlap: int, stream: Stream) -> list[Restriction]:
     """The symbols that each shared function may receive in training from either path.
 
     The two sets of a function overlap in exactly `overlap` symbols; the other symbols are divided between the
@@ -108,98 +209,29 @@ def share_symbols(shared: Iterable[str], n_symbols: int, overlap: int, stream: S
     for turn, function in enumerate(shared):
         common: list[int] = []
         while len(common) < overlap:
-            deck = deck or stream.permutation(n_symbols).tolist()
-            card = next((symbol for symbol in deck if symbol not in common), None)
-            if (
-                card is None
-            ):  # only symbols left that this function already has: take from a new deck, keep these
+            fresh = [symbol for symbol in deck if symbol not in common]
+            if not fresh:  # a new deck; what this function cannot take twice stays for the next
                 deck += stream.permutation(n_symbols).tolist()
                 continue
-            deck.remove(card)
-            common.append(card)
+            deck.remove(fresh[0])
+            common.append(fresh[0])
         apart = [symbol for symbol in stream.permutation(n_symbols).tolist() if symbol not in common]
         half = (len(apart) + (turn + 1) % 2) // 2
         for source, own in (("a1", apart[:half]), ("b1", apart[half:])):
-            restrictions.append(
-                Restriction(source=source, function=function, symbols=tuple(sorted(common + own)))
-            )
+            symbols = tuple(sorted(common + own))
+            restrictions.append(Restriction(source=source, function=function, symbols=symbols))
     return restrictions
 
 
-def shared_path(plan_train: Graph) -> Graph:
+def shared_path(train: Graph) -> Graph:
     """S with only stage 1 → o: what the shared functions do with symbols seen in training."""
-    return Graph.of(SHARED, lengths=plan_train.lengths, restrictions=plan_train.restrictions)
+    return Graph.of(SHARED, lengths=train.lengths, restrictions=train.restrictions)
 
 
-def unseen_symbols(plan_train: Graph, n_symbols: int) -> Graph:
+def unseen_symbols(train: Graph, n_symbols: int) -> Graph:
     """S with only stage 1 → o, each time on a symbol that the training restriction excludes."""
-    excluded = [
-        Restriction(
-            source=r.source,
-            function=r.function,
-            symbols=tuple(sorted(set(range(n_symbols)) - set(r.symbols))),
-        )
-        for r in plan_train.restrictions
-    ]
-    return Graph.of(SHARED, lengths=plan_train.lengths, restrictions=excluded)
-
-
-def check_plan(
-    plan: Plan, variant: str, n_symbols: int, shared_functions: int | None, shared_symbols: int | None
-) -> None:
-    """Raise UserError if the plan goes by the name of a variant of the paper, but is not that variant."""
-    if variant not in EDGES:
-        return
-    for name, graph, after in zip(("train", "OOD"), (plan.train, plan.ood), EDGES[variant], strict=True):
-        if set(graph.edges) != set(Graph.of(after, lengths=[]).edges):
-            raise UserError(
-                f"the {name} graph does not have the edges of variant {variant}; use another name"
-            )
-    sets = {(rule.source, rule.function): set(rule.symbols) for rule in plan.train.restrictions}
-    shared = plan.groups["o"] if variant == "S" else ()
-    if len(shared) != (shared_functions or 0):
-        raise UserError(
-            f"shared_functions is {shared_functions}, but there are {len(shared)} shared functions"
-        )
-    n_rules = len(plan.train.restrictions) + len(plan.ood.restrictions)
-    if n_rules != 2 * len(shared) or set(sets) != {(path, f) for path in ("a1", "b1") for f in shared}:
-        raise UserError(
-            f"variant {variant} restricts each shared function once after a1 and once after b1, no others"
-        )
-    for f in shared:
-        if (
-            len(sets["a1", f] & sets["b1", f]) != shared_symbols
-            or len(sets["a1", f] | sets["b1", f]) != n_symbols
-        ):
-            raise UserError(
-                f"the restrictions of {f} must share {shared_symbols} symbols and have all {n_symbols} together"
-            )
-    if shared and set.union(*(sets["a1", f] & sets["b1", f] for f in shared)) != set(range(n_symbols)):
-        raise UserError(
-            "the symbols that the shared functions receive from both paths must be all symbols together"
-        )
-
-
-def _check_staged(
-    n_symbols: int, n_functions: int, max_length: int, shared_functions: int, shared_symbols: int
-) -> None:
-    if max_length % 2:
-        raise UserError(
-            f"max_length {max_length} is odd: S has even lengths only; use {max_length - 1} or {max_length + 1}"
-        )
-    most = n_functions - 4
-    if shared_functions > n_functions:
-        raise UserError(
-            f"shared_functions {shared_functions} is more than the {n_functions} functions; use at most {most}"
-        )
-    if not 1 <= shared_functions <= most:
-        raise UserError(
-            f"shared_functions {shared_functions}: use 1 to {most}; a1, a2, b1 and b2 need functions too"
-        )
-    if not 1 <= shared_symbols <= n_symbols:
-        raise UserError(f"shared_symbols {shared_symbols}: use 1 to {n_symbols}, the number of symbols")
-    if shared_functions * shared_symbols < n_symbols:
-        raise UserError(
-            f"{shared_functions} shared functions with {shared_symbols} shared symbols each cannot cover all "
-            f"{n_symbols} symbols; use shared_symbols {-(-n_symbols // shared_functions)} or more"
-        )
+    excluded = []
+    for rule in train.restrictions:
+        others = tuple(symbol for symbol in range(n_symbols) if symbol not in rule.symbols)
+        excluded.append(Restriction(source=rule.source, function=rule.function, symbols=others))
+    return Graph.of(SHARED, lengths=train.lengths, restrictions=excluded)

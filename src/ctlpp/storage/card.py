@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ctlpp.benchmark.graph import Graph
-from ctlpp.benchmark.sequences import Limit
+from ctlpp.benchmark.sampling import Limit
 from ctlpp.benchmark.task import Task
 
 SPLITS = {

@@ -8,15 +8,16 @@ from pathlib import PurePath
 from typing import Any
 
 from ctlpp.benchmark.graph import Graph, Restriction
-from ctlpp.benchmark.sequences import parse_limit
-from ctlpp.benchmark.task import ORDERS, PROTOCOLS, Task, check_task
+from ctlpp.benchmark.sampling import parse_limit
+from ctlpp.benchmark.task import Task, check_task
+from ctlpp.benchmark.variants import ORDERS, PROTOCOLS
 from ctlpp.files import UserError
-from ctlpp.storage.formats import ENDINGS
 
 FORMAT = 1
+ENDINGS = {"parquet": ".parquet", "jsonl": ".jsonl", "text": ".txt"}  # format -> of the files's names
 
 
-def to_json(task: Task, recipe: Mapping[str, Any], splits: Mapping[str, Any]) -> str:
+def to_json(task: Task, settings: Mapping[str, Any], splits: Mapping[str, Any]) -> str:
     """The whole file: one entry a line, nested ones below each other."""
     content: dict[str, Any] = {
         "format": FORMAT,
@@ -32,7 +33,7 @@ def to_json(task: Task, recipe: Mapping[str, Any], splits: Mapping[str, Any]) ->
     }
     if task.shared_functions is not None:
         content |= {"shared_functions": task.shared_functions, "shared_symbols": task.shared_symbols}
-    content |= {"recipe": dict(recipe), "splits": dict(splits)}
+    content |= {"recipe": dict(settings), "splits": dict(splits)}
     return _pretty(content, 0) + "\n"
 
 

@@ -10,16 +10,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ctlpp.benchmark.distinct import first_positions, member
-from ctlpp.benchmark.examples import Examples, join
-from ctlpp.benchmark.sequences import Limit, max_sequences
+from ctlpp.benchmark.language import Examples, join
+from ctlpp.benchmark.sampling import Limit, first_positions, max_sequences, member
 from ctlpp.benchmark.splits import ENUMERATED, filled
 from ctlpp.benchmark.task import Task
 from ctlpp.files import UserError
 from ctlpp.storage.card import files_in_card
-from ctlpp.storage.formats import ENDINGS
-from ctlpp.storage.reading import read_split, read_task
-from ctlpp.storage.rows import Parsed, parse
+from ctlpp.storage.folder import Parsed, parse, read_split, read_task
+from ctlpp.storage.task_json import ENDINGS
 
 COMPLETE = {"paper": 1, "released": 2}  # the length of which train has all there is, outside the fill rule
 
