@@ -8,7 +8,7 @@ import pytest
 import ctlpp
 
 NAMES = {
-    *("Dataset", "Graph", "Language", "Plan", "Restriction", "Task", "check", "generate", "load"),
+    *("Dataset", "Graph", "Language", "Restriction", "Task", "VariantSpec", "check", "generate", "load"),
     *("Recipe", "Run", "accuracy", "analyze", "load_run", "recipe_for", "train"),
     "__version__",
 }
@@ -22,6 +22,10 @@ def test_the_list_of_public_names_is_this_one() -> None:
 @pytest.mark.parametrize("name", sorted(NAMES))
 def test_every_public_name_is_there(name: str) -> None:
     assert getattr(ctlpp, name) is not None
+
+
+def test_the_old_name_of_a_variant_spec_still_works() -> None:
+    assert ctlpp.Plan is ctlpp.VariantSpec
 
 
 def test_a_name_that_is_not_there_is_an_attribute_error() -> None:

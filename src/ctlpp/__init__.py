@@ -18,12 +18,11 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from ctlpp.analysis.study import analyze
     from ctlpp.benchmark.dataset import Dataset, generate
-    from ctlpp.benchmark.graph import Graph, Restriction
+    from ctlpp.benchmark.graph import Graph, Restriction, VariantSpec
     from ctlpp.benchmark.language import Language
     from ctlpp.benchmark.task import Task
-    from ctlpp.benchmark.variants import Plan
-    from ctlpp.storage.checking import check
-    from ctlpp.storage.reading import load
+    from ctlpp.storage.folder import load
+    from ctlpp.storage.proof import check
     from ctlpp.training.accuracy import accuracy
     from ctlpp.training.recipe import Recipe, recipe_for
     from ctlpp.training.result import Run
@@ -33,16 +32,16 @@ _HOMES = {
     "Dataset": "benchmark.dataset",
     "Graph": "benchmark.graph",
     "Language": "benchmark.language",
-    "Plan": "benchmark.variants",
     "Recipe": "training.recipe",
     "Restriction": "benchmark.graph",
     "Run": "training.result",
     "Task": "benchmark.task",
+    "VariantSpec": "benchmark.graph",
     "accuracy": "training.accuracy",
     "analyze": "analysis.study",
-    "check": "storage.checking",
+    "check": "storage.proof",
     "generate": "benchmark.dataset",
-    "load": "storage.reading",
+    "load": "storage.folder",
     "load_run": "training.run",
     "recipe_for": "training.recipe",
     "train": "training.run",
@@ -52,11 +51,11 @@ __all__ = [
     "Dataset",
     "Graph",
     "Language",
-    "Plan",
     "Recipe",
     "Restriction",
     "Run",
     "Task",
+    "VariantSpec",
     "__version__",
     "accuracy",
     "analyze",
@@ -70,6 +69,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "Plan":  # as VariantSpec was called once
+        name = "VariantSpec"
     if name not in _HOMES:
         raise AttributeError(f"module 'ctlpp' has no attribute {name!r}")
     return getattr(import_module(f"ctlpp.{_HOMES[name]}"), name)

@@ -90,7 +90,7 @@ def prepare(queue: Any) -> None:
 
 def work(model: str, variant: str, out: Path, seeds: int, steps: int | None) -> dict[str, list[float]]:
     """Train the seeds of one model on one variant, or go on with it; gives the final accuracies."""
-    from ctlpp.storage.reading import load
+    from ctlpp.storage.folder import load
     from ctlpp.training.recipe import recipe_for
     from ctlpp.training.run import train
 
@@ -121,7 +121,7 @@ def look_inside(run: Path) -> None:
 def make_data(out: Path, console: Console) -> None:
     """Generate and prove the datasets that are not there yet."""
     from ctlpp.benchmark.dataset import generate
-    from ctlpp.storage.checking import check
+    from ctlpp.storage.proof import check
 
     for variant in VARIANTS:
         folder = out / "data" / variant

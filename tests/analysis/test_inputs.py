@@ -3,7 +3,7 @@ import pytest
 
 from ctlpp.analysis.inputs import Inputs
 from ctlpp.benchmark.dataset import generate
-from ctlpp.benchmark.examples import Examples
+from ctlpp.benchmark.language import Examples
 from ctlpp.benchmark.task import Task
 
 SMALL = {"symbols": 4, "functions": 8, "max_length": 3, "train": 90, "iid": 9, "ood": 9}

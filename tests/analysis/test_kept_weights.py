@@ -17,7 +17,7 @@ from ctlpp.analysis.study import analyze
 from ctlpp.benchmark.task import Task
 from ctlpp.runs.history import History
 from ctlpp.statistics.correlation import correlate
-from ctlpp.storage.task_file import from_json
+from ctlpp.storage.task_json import from_json
 from ctlpp.training.crowd import Crowd, gather
 from ctlpp.training.inputs import find_model
 

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ctlpp.benchmark.dataset import Dataset, generate
-from ctlpp.benchmark.examples import Examples
-from ctlpp.benchmark.vocabulary import Order, Vocabulary
+from ctlpp.benchmark.language import Examples
+from ctlpp.benchmark.task import Vocabulary
+from ctlpp.benchmark.variants import Order
 
 ORDERS: tuple[Order, ...] = ("right-to-left", "left-to-right")
 SMALL: dict[str, Any] = {"symbols": 4, "functions": 8, "max_length": 4, "train": 600, "iid": 40, "ood": 40}

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from ctlpp.benchmark.dataset import Dataset, generate
-from ctlpp.benchmark.examples import Examples, join
-from ctlpp.benchmark.sequences import RELEASED, Limit
-from ctlpp.benchmark.settings import Settings
-from ctlpp.storage.rows import digest, rows
+from ctlpp.benchmark.language import Examples, join
+from ctlpp.benchmark.sampling import RELEASED, Limit
+from ctlpp.benchmark.variants import Settings
+from ctlpp.storage.folder import digest, rows
 
 each_variant = pytest.mark.parametrize("variant", ["CTL", "A", "R", "S"])
 each_protocol = pytest.mark.parametrize("protocol", ["paper", "released"])

@@ -11,13 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2, chisquare
 
-from ctlpp.benchmark.distinct import Integers
-from ctlpp.benchmark.drawing import WEIGHTINGS, Walks, Weighting, draw
 from ctlpp.benchmark.graph import IN, OUT, Graph, Restriction
 from ctlpp.benchmark.language import Language
-from ctlpp.benchmark.settings import Settings, make_task_from
-from ctlpp.benchmark.streams import Stream
-from ctlpp.benchmark.task import Task
+from ctlpp.benchmark.sampling import WEIGHTINGS, Integers, Stream, Walks, Weighting, draw
+from ctlpp.benchmark.task import Task, make_task
+from ctlpp.benchmark.variants import Settings
 
 UNLIKELY = 1e-4  # fixed seeds: a test that passes once passes for ever
 
@@ -32,7 +30,7 @@ def small(after: dict[str, str], sizes: dict[str, int], *rules: Restriction) -> 
 
 
 def task_of(variant: str, **options: Any) -> Task:
-    return make_task_from(Settings(variant=variant, max_length=4, **options))
+    return make_task(Settings(variant=variant, max_length=4, **options))
 
 
 STAGED = task_of("S", symbols=4, functions=7, shared_functions=3, shared_symbols=2)
@@ -245,7 +243,7 @@ def test_drawing_the_few_examples_that_are_left_of_many_is_quick(weighting: Weig
 
 
 def test_numbers_of_any_size_can_be_taken() -> None:
-    language = make_task_from(Settings(variant="CTL", functions=60, max_length=12)).language("train")
+    language = make_task(Settings(variant="CTL", functions=60, max_length=12)).language("train")
     first = draw(language, 12, 500, "uniform", Stream(0))
     second = draw(language, 12, 500, "uniform", Stream(0), language.rank(first))
     both = language.rank(first).tolist() + language.rank(second).tolist()

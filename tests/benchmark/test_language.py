@@ -11,10 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ctlpp.benchmark.examples import Examples
 from ctlpp.benchmark.graph import IN, OUT, Graph, Restriction
-from ctlpp.benchmark.language import Language
-from ctlpp.benchmark.streams import Stream
+from ctlpp.benchmark.language import Examples, Language
+from ctlpp.benchmark.sampling import Stream
 from ctlpp.benchmark.variants import plan_variant
 
 thorough = settings(max_examples=200)

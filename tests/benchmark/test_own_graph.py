@@ -1,15 +1,17 @@
 """Graphs of one's own, from TOML and from Python: what they mean, and what is said of a mistake."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ctlpp import VariantSpec as Plan
 from ctlpp.benchmark.dataset import Dataset, generate
 from ctlpp.benchmark.graph import IN, Graph, Restriction
-from ctlpp.benchmark.own_graph import read_plan
-from ctlpp.benchmark.variants import Plan, plan_variant
+from ctlpp.benchmark.graph import read_spec as read_plan
+from ctlpp.benchmark.variants import Settings, specify
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "graphs").glob("*.toml"))
 SMALL: dict[str, Any] = {"symbols": 4, "max_length": 3, "train": 60, "iid": 5, "ood": 10}
@@ -43,7 +45,7 @@ def test_a_file_that_spells_out_a_equals_a(tmp_path: Path) -> None:
 
 
 def test_a_plan_from_python_equals_the_variant_it_copies() -> None:
-    plan = plan_variant("R", n_symbols=4, n_functions=8, max_length=3, seed=0)
+    plan = replace(specify(Settings(variant="R", symbols=4, functions=8, max_length=3)), name="own")
     own, variant = generate(plan, **SMALL), generate("R", functions=8, **SMALL)
     assert own.task.variant == "own"
     assert own.texts("train") == variant.texts("train")

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from ctlpp.benchmark.dataset import generate
-from ctlpp.storage.rows import digest, rows
-from ctlpp.storage.task_file import to_json
+from ctlpp.storage.folder import digest, rows
+from ctlpp.storage.task_json import to_json
 
 WANTED = [(variant, protocol) for variant in ("CTL", "A", "R", "S") for protocol in ("paper", "released")]
 
@@ -106,7 +106,7 @@ def sums() -> dict[str, dict[str, str]]:
 
 def sums_of(variant: str, **options: Any) -> dict[str, str]:
     dataset = generate(variant, **options)
-    task = to_json(dataset.task, dataset.recipe, {})
+    task = to_json(dataset.task, dataset.settings, {})
     splits = {name: digest(rows(dataset.task, split)) for name, split in dataset.splits.items()}
     return {"task": hashlib.sha256(task.encode()).hexdigest()} | splits
 

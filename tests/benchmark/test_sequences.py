@@ -11,12 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from ctlpp.benchmark.drawing import Weighting
-from ctlpp.benchmark.examples import Examples
-from ctlpp.benchmark.language import Language
-from ctlpp.benchmark.sequences import Limit, draw_examples, draw_sequences, max_sequences, on_all_symbols
-from ctlpp.benchmark.settings import Settings, make_task_from
-from ctlpp.benchmark.streams import Stream
+from ctlpp.benchmark.language import Examples, Language
+from ctlpp.benchmark.sampling import (
+    Limit,
+    Stream,
+    Weighting,
+    draw_examples,
+    draw_sequences,
+    max_sequences,
+    on_all_symbols,
+)
+from ctlpp.benchmark.task import make_task
+from ctlpp.benchmark.variants import Settings
 
 UNLIKELY = 1e-4  # fixed seeds: a test that passes once passes for ever
 VARIANTS = ("CTL", "A", "R", "S")
@@ -26,7 +32,7 @@ VARIANTS = ("CTL", "A", "R", "S")
 def language_of(variant: str, symbols: int = 4) -> Language:
     staged: dict[str, Any] = {"shared_functions": 3, "shared_symbols": 2} if variant == "S" else {}
     chosen = Settings(variant=variant, symbols=symbols, functions=7, max_length=4, **staged)
-    return make_task_from(chosen).language("train")
+    return make_task(chosen).language("train")
 
 
 def written(examples: Examples) -> list[tuple[int, tuple[int, ...]]]:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ctlpp.benchmark.dataset import generate
-from ctlpp.benchmark.settings import Settings
+from ctlpp.benchmark.variants import Settings
 
 BAD: list[tuple[str, dict[str, Any], str]] = [
     ("Q", {}, "unknown variant 'Q': choose from CTL, A, R, S, or a TOML file with a graph"),

@@ -12,7 +12,7 @@ from scipy.stats import chi2_contingency
 
 from ctlpp.benchmark.dataset import Dataset, generate
 from ctlpp.benchmark.splits import balance, filled
-from ctlpp.storage.rows import rows
+from ctlpp.storage.folder import rows
 
 SMALL: dict[str, Any] = {"symbols": 4, "functions": 12, "max_length": 4, "train": 700, "iid": 90, "ood": 90}
 STAGED: dict[str, Any] = {"shared_functions": 4, "shared_symbols": 2}

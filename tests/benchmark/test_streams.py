@@ -3,13 +3,12 @@ from itertools import permutations
 
 import numpy as np
 import pytest
+from ctlpp.benchmark.functions import bijection, function_names, random_bijections
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from ctlpp.benchmark.distinct import first_occurrences, member
-from ctlpp.benchmark.functions import bijection, function_names, random_bijections
-from ctlpp.benchmark.streams import Stream
+from ctlpp.benchmark.sampling import Stream, first_occurrences, member
 
 UNLIKELY = 1e-4  # fixed seeds: a test that passes once passes for ever
 

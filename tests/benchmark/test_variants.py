@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ctlpp.benchmark.settings import Settings, make_task_from
-from ctlpp.benchmark.task import Task
-from ctlpp.benchmark.variants import Plan, plan_variant
+from ctlpp.benchmark.task import Task, make_task
+from ctlpp.benchmark.variants import Plan, Settings, plan_variant
 
 GRID = [(shared, overlap) for shared in (4, 8, 12, 16) for overlap in (2, 3, 4, 5, 6)]
 ODD_SIZES = [  # symbols, functions, shared functions, shared symbols
@@ -29,7 +28,7 @@ ODD_SIZES = [  # symbols, functions, shared functions, shared symbols
 
 
 def task_of(variant: str, **options: Any) -> Task:
-    return make_task_from(Settings(variant=variant, **options))
+    return make_task(Settings(variant=variant, **options))
 
 
 def staged(symbols: int, functions: int, shared: int, overlap: int, seed: int = 0) -> Plan:

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from ctlpp import load
-from ctlpp.benchmark.settings import Settings, make_task_from
+from ctlpp.benchmark.task import make_task
+from ctlpp.benchmark.variants import Settings
 
 Command = Callable[..., Any]
 SMALL = (
@@ -131,7 +132,7 @@ def test_show_counts_what_exists(command: Command) -> None:
 @pytest.mark.parametrize("variant", ["CTL", "A", "R", "S"])
 def test_show_gives_an_example_of_each_graph_and_says_what_it_means(command: Command, variant: str) -> None:
     lines = command("show", variant).out.splitlines()[-3:-1]
-    task = make_task_from(Settings(variant=variant))
+    task = make_task(Settings(variant=variant))
     home = {f: group for group, members in task.groups.items() for f in members}
     for line, split, graph in zip(lines, ("train", "ood"), ("training", "OOD"), strict=True):
         name, example, equation, groups = re.split(r" {2,}", line.strip())

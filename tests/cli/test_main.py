@@ -78,7 +78,7 @@ def test_an_interrupted_command_exits_with_130(command: Command, monkeypatch: py
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("ctlpp.storage.checking.check", interrupt)
+    monkeypatch.setattr("ctlpp.storage.proof.check", interrupt)
     done = command("check", "data")
     assert (done.code, done.out, done.err) == (130, "", "ctlpp: interrupted\n")
 
@@ -87,7 +87,7 @@ def test_a_bug_of_ours_keeps_its_traceback(command: Command, monkeypatch: pytest
     def stumble(*_: object, **__: object) -> None:
         int("seven")  # a ValueError that is nobody's mistake but ours
 
-    monkeypatch.setattr("ctlpp.storage.checking.check", stumble)
+    monkeypatch.setattr("ctlpp.storage.proof.check", stumble)
     with pytest.raises(ValueError, match="invalid literal"):
         command("check", "data")
 

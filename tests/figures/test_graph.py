@@ -8,7 +8,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ctlpp.benchmark.settings import Settings, make_task_from
+from ctlpp.benchmark.task import make_task
+from ctlpp.benchmark.variants import Settings
 from ctlpp.figures import graph as drawing
 from ctlpp.figures.graph import LOOKS, RADIUS, RESTRICTED, clean, draw_graph, draw_task
 
@@ -80,7 +81,7 @@ def test_the_stages_of_s_are_columns_with_the_shared_group_between_the_paths() -
 
 def test_only_restrictions_that_exclude_a_symbol_are_drawn() -> None:
     for symbols, dashed in ((6, True), (8, False)):
-        task = make_task_from(Settings(variant="S", shared_functions=8, shared_symbols=symbols))
+        task = make_task(Settings(variant="S", shared_functions=8, shared_symbols=symbols))
         assert (RESTRICTED.meaning in texts(draw_task(task))) == dashed
 
 

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 from matplotlib.figure import Figure
 
-from ctlpp.benchmark.settings import Settings, make_task_from
+from ctlpp.benchmark.task import make_task
+from ctlpp.benchmark.variants import Settings
 from ctlpp.figures.staged import Cell, draw_staged, read_cell
 from ctlpp.figures.style import style
 from ctlpp.models.zoo import MODELS
-from ctlpp.storage.task_file import to_json
+from ctlpp.storage.task_json import to_json
 
 FIRST = ("ndr", "transformer", "lstm")
 ZOO = (*FIRST, *(name for name in MODELS if name not in FIRST))
@@ -109,7 +110,7 @@ def test_the_grid_says_how_many_seeds_diverged_each_once(tmp_path: Path) -> None
 def test_runs_of_other_shared_functions_and_symbols_make_one_grid(tmp_path: Path) -> None:
     places = [(4, 2), (4, 6), (16, 2), (16, 6)]
     for many, few in places:
-        task = make_task_from(
+        task = make_task(
             Settings(
                 variant="S", symbols=8, functions=32, shared_functions=many, shared_symbols=few, train=100
             )

@@ -17,9 +17,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ctlpp.benchmark.settings import Settings, make_task_from
 from ctlpp.benchmark.task import Task
-from ctlpp.storage.task_file import to_json
+from ctlpp.benchmark.task import make_task as task_from
+from ctlpp.benchmark.variants import Settings
+from ctlpp.storage.task_json import to_json
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 ARGUMENTS = [
@@ -32,7 +33,7 @@ ARGUMENTS = [
 
 
 def make_task(variant: str = "R", symbols: int = 4, functions: int = 8, **other: Any) -> Task:
-    return make_task_from(Settings(variant=variant, symbols=symbols, functions=functions, **other))
+    return task_from(Settings(variant=variant, symbols=symbols, functions=functions, **other))
 
 
 def config_of(task: Task, seeds: Sequence[int], **other: Any) -> dict[str, Any]:

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from tests.report.conftest import config_of, make_task, write_analysis
 
-from ctlpp.benchmark.settings import Settings
 from ctlpp.benchmark.task import Task
+from ctlpp.benchmark.variants import Settings
 from ctlpp.models.zoo import MODELS
 from ctlpp.reproduce.plan import PlannedRun, plan
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 import ctlpp
-from ctlpp.benchmark.settings import Settings
+from ctlpp.benchmark.variants import Settings
 from ctlpp.reproduce.plan import EXPERIMENTS, SIZES, PlannedRun, Scale, demo_plan, plan
 
 

@@ -9,7 +9,7 @@ import pytest
 from tests.reproduce.making import make_piece, planned
 
 import ctlpp
-from ctlpp.benchmark.task import PROTOCOLS
+from ctlpp.benchmark.variants import PROTOCOLS
 from ctlpp.reproduce.results.cells import ALL, RULE, read_cells
 from ctlpp.reproduce.results.found import find
 from ctlpp.reproduce.results.rows import Row, equal_lengths

@@ -8,9 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from ctlpp.storage.checking import check
-from ctlpp.storage.formats import read_rows, write_rows
-from ctlpp.storage.rows import SCHEMA, digest
+from ctlpp.storage.folder import SCHEMA, digest, read_rows, write_rows
+from ctlpp.storage.proof import check
 
 Folders = Callable[..., Path]
 Rows = dict[str, list[dict[str, Any]]]  # of every split

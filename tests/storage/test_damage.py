@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from ctlpp.storage.checking import check
-from ctlpp.storage.reading import load
+from ctlpp.storage.folder import load
+from ctlpp.storage.proof import check
 
 Folders = Callable[..., Path]
 

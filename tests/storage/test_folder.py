@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from ctlpp.benchmark.dataset import Dataset, generate
-from ctlpp.benchmark.vocabulary import Vocabulary
-from ctlpp.storage.checking import check
-from ctlpp.storage.reading import load
+from ctlpp.benchmark.task import Vocabulary
+from ctlpp.storage.folder import load
+from ctlpp.storage.proof import check
 
 FORMATS = {"parquet": ".parquet", "jsonl": ".jsonl", "text": ".txt"}
 VARIANTS = ("CTL", "A", "R", "S")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ctlpp.benchmark.dataset import Dataset
 from ctlpp.storage import rows as module
-from ctlpp.storage.rows import SCHEMA, digest, lines, parse, rows
+from ctlpp.storage.folder import SCHEMA, digest, lines, parse, rows
 
 VARIANTS = ("CTL", "A", "R", "S")
 

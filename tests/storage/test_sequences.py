@@ -8,10 +8,8 @@ import pyarrow as pa
 import pytest
 
 from ctlpp.benchmark.dataset import generate
-from ctlpp.storage.checking import check
-from ctlpp.storage.formats import read_rows, write_rows
-from ctlpp.storage.reading import load
-from ctlpp.storage.rows import SCHEMA, digest
+from ctlpp.storage.folder import SCHEMA, digest, load, read_rows, write_rows
+from ctlpp.storage.proof import check
 
 SMALL: dict[str, Any] = {"symbols": 4, "functions": 12, "max_length": 4, "train": 600, "iid": 60, "ood": 60}
 STAGED: dict[str, Any] = {"shared_functions": 4, "shared_symbols": 2}

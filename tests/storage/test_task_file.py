@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ctlpp.storage.checking import check
-from ctlpp.storage.reading import load
+from ctlpp.storage.folder import load
+from ctlpp.storage.proof import check
 
 Folders = Callable[..., Path]
 Task = dict[str, Any]

@@ -14,8 +14,8 @@ import pytest
 from ctlpp.benchmark.dataset import Dataset
 from ctlpp.cli import main as cli
 from ctlpp.storage import writing
-from ctlpp.storage.checking import check
-from ctlpp.storage.writing import save
+from ctlpp.storage.folder import save
+from ctlpp.storage.proof import check
 
 Folders = Callable[..., Path]
 

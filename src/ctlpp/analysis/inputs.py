@@ -23,9 +23,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ctlpp.benchmark.examples import Examples
 from ctlpp.benchmark.graph import Graph
-from ctlpp.benchmark.streams import Stream
+from ctlpp.benchmark.language import Examples
+from ctlpp.benchmark.sampling import Stream
 from ctlpp.benchmark.task import Task
 
 Array = NDArray[Any]

@@ -17,7 +17,7 @@ from torch import Tensor
 from ctlpp.analysis.forward import activations
 from ctlpp.analysis.inputs import Array, Inputs
 from ctlpp.analysis.subject import Subject
-from ctlpp.benchmark.streams import Stream
+from ctlpp.benchmark.sampling import Stream
 
 EXAMPLES = 24  # at every place that may be the one …
 FIRST = 8  # … and at every other

@@ -30,8 +30,8 @@ from ctlpp.models.own import Factory
 from ctlpp.runs.folder import check_kept, read_config
 from ctlpp.runs.history import History
 from ctlpp.statistics.correlation import Correlation, correlate
-from ctlpp.storage.reading import load
-from ctlpp.storage.task_file import from_json
+from ctlpp.storage.folder import load
+from ctlpp.storage.task_json import from_json
 from ctlpp.training.fitting import check_fit
 from ctlpp.training.result import Run
 from ctlpp.training.run import load_run

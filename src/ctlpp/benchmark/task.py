@@ -29,7 +29,6 @@ from ctlpp.benchmark.variants import EDGES, Order, Protocol, Settings, shared_pa
 from ctlpp.files import UserError
 
 END = "<end>"  # ends a sequence; also fills up shorter ones in padded tensors
-MOST_PAIRS = 50_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,19 +164,6 @@ def make_task(settings: Settings) -> Task:
     """The task that the settings describe, with random functions."""
     spec, n_symbols = specify(settings), settings.symbols
     names = sorted((name for members in spec.groups.values() for name in members), key=_alphabet)
-    if settings.functions not in (None, len(names)):
-        raise UserError(
-            f"‹functions› {settings.functions}: the groups of {spec.name} have {len(names)} together; leave it out"
-        )
-    if len(names) > (most := math.factorial(min(n_symbols, 20))):
-        raise UserError(
-            f"‹functions› {len(names)}: only {most} different bijections of {n_symbols} symbols exist"
-        )
-    if (pairs := len(names) ** 2 * n_symbols) > MOST_PAIRS:
-        raise UserError(
-            f"{len(names)} functions on {n_symbols} symbols make {pairs:,} pairs, and the split `pairs` holds "
-            f"them all; use fewer, for at most {MOST_PAIRS:,}"
-        )
     tables = random_bijections(n_symbols, len(names), Stream(settings.seed, "functions"))
     task = Task(
         variant=spec.name,

@@ -16,6 +16,7 @@ Example:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -40,6 +41,7 @@ PROTOCOLS: tuple[Protocol, ...] = ("paper", "released")
 Order = Literal["right-to-left", "left-to-right"]
 ORDERS: tuple[Order, ...] = ("right-to-left", "left-to-right")
 VARIANTS = ("CTL", "A", "R", "S")
+MOST_PAIRS = 50_000_000
 
 ANY = {IN: "f", "f": "f OUT"}
 ALTERNATE = {IN: "a b", "a": "b OUT", "b": "a OUT"}
@@ -113,6 +115,8 @@ class Settings:
                 low = FEWEST_FUNCTIONS.get(str(self.variant), low)
             if value is not None and not (isinstance(value, int) and low <= value <= high):
                 raise UserError(f"‹{name}› {value!r}: use {low} to {high}")
+        if self.functions is not None:
+            _check_functions(self.functions, self.symbols)
         if not (isinstance(self.fill, float | int) and 0 < self.fill <= 1):
             raise UserError(f"‹fill› {self.fill!r}: use a share above 0 and up to 1")
         for name, choices in CHOICES.items():
@@ -138,7 +142,25 @@ def specify(settings: Settings) -> VariantSpec:
     own = variant if isinstance(variant, VariantSpec) else read_spec(Path(variant), settings.max_length)
     if own.name in VARIANTS:
         raise UserError(f"{own.name} is a variant of the paper: give your graph a name of its own")
+    n_functions = sum(map(len, own.groups.values()))
+    if settings.functions not in (None, n_functions):
+        raise UserError(
+            f"‹functions› {settings.functions}: the groups of {own.name} have {n_functions} together; leave it out"
+        )
+    _check_functions(n_functions, settings.symbols)
     return own
+
+
+def _check_functions(n_functions: int, n_symbols: int) -> None:
+    if n_functions > (most := math.factorial(min(n_symbols, 20))):
+        raise UserError(
+            f"‹functions› {n_functions}: only {most} different bijections of {n_symbols} symbols exist"
+        )
+    if (pairs := n_functions**2 * n_symbols) > MOST_PAIRS:
+        raise UserError(
+            f"‹functions› {n_functions}: on {n_symbols} symbols they make {pairs:,} pairs, and the split `pairs` "
+            f"holds them all; use fewer, for at most {MOST_PAIRS:,}"
+        )
 
 
 def _unstaged(settings: Settings) -> VariantSpec:

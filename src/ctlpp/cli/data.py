@@ -14,7 +14,7 @@ from ctlpp.files import UserError
 if TYPE_CHECKING:
     from ctlpp.benchmark.dataset import Dataset
     from ctlpp.benchmark.task import Task
-    from ctlpp.storage.checking import Proof
+    from ctlpp.storage.proof import Proof
 
 
 @data_options(*DATA)
@@ -40,7 +40,7 @@ def generate(
     `ctlpp generate my-graph.toml --max-length 4 --train 5000 --format jsonl --out data/mine`
     """
     from ctlpp.benchmark.dataset import generate as draw
-    from ctlpp.storage.writing import check_target, save
+    from ctlpp.storage.folder import check_target, save
 
     check_target(out, force=force)
     dataset = draw(variant, **data)
@@ -56,7 +56,7 @@ def check(folder: Annotated[Path, typer.Argument(metavar="DIR", help="A dataset 
 
     `ctlpp check data/A`
     """
-    from ctlpp.storage.checking import check as prove
+    from ctlpp.storage.proof import check as prove
 
     print_proof(prove(folder), folder)
 
@@ -83,16 +83,17 @@ def show(
 
     `ctlpp show data/A`
     """
-    from ctlpp.benchmark.settings import Settings, make_task_from
+    from ctlpp.benchmark.task import make_task
+    from ctlpp.benchmark.variants import Settings
     from ctlpp.figures.graph import draw_task
     from ctlpp.files import write_atomically
-    from ctlpp.storage.reading import read_task
+    from ctlpp.storage.folder import read_task
 
     if Path(variant).is_dir():
         data.check_unused(variant)
         task = read_task(Path(variant))[0]
     else:
-        task = make_task_from(Settings(variant=variant, **data))
+        task = make_task(Settings(variant=variant, **data))
     if out is not None:
         if out.suffix != ".svg":
             raise UserError(f"‹out› {out}: the drawing is SVG; name a file that ends in .svg")
@@ -172,8 +173,7 @@ def title_of(task: Task) -> str:
 
 def _example(task: Task, split: str) -> tuple[str, str, str]:
     """An example as it is written, as an equation, and the groups of its functions, first one first."""
-    from ctlpp.benchmark.drawing import draw
-    from ctlpp.benchmark.streams import Stream
+    from ctlpp.benchmark.sampling import Stream, draw
 
     language = task.language(split)
     lengths = [n for n in language.graph.lengths if language.count(n)]

@@ -73,7 +73,7 @@ def train(
     from ctlpp.benchmark.dataset import generate
     from ctlpp.cli.output import TrainingDisplay
     from ctlpp.cli.tracking import trackers
-    from ctlpp.storage.reading import load
+    from ctlpp.storage.folder import load
     from ctlpp.training.inputs import find_device, find_model
     from ctlpp.training.loop import Interrupted
     from ctlpp.training.recipe import recipe_for
@@ -140,7 +140,7 @@ def evaluate(
     `ctlpp evaluate runs/lstm-R --data data/R --splits pairs,any`
     """
     from ctlpp.cli.output import print_table, table_by_length
-    from ctlpp.storage.reading import load
+    from ctlpp.storage.folder import load
     from ctlpp.training.fitting import check_fit
     from ctlpp.training.run import load_run
 
@@ -171,7 +171,7 @@ def models(
 
     `ctlpp models --preset quick`
     """
-    from ctlpp.benchmark.settings import Settings
+    from ctlpp.benchmark.variants import Settings
     from ctlpp.cli.output import make_table, print_table
     from ctlpp.models.zoo import MODELS, build, parameters
 

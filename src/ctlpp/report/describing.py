@@ -129,7 +129,7 @@ def _consecutive(values: list[Any]) -> bool:
 def _graph(task: dict[str, Any], graphs: dict[str, str]) -> int | None:
     """The number of the task's drawing in `graphs`, which has drawings by what they show; None without one."""
     from ctlpp.figures.graph import draw_task
-    from ctlpp.storage.task_file import from_json
+    from ctlpp.storage.task_json import from_json
 
     edges = [as_list(as_dict(task.get(name)).get("edges")) for name in ("train_graph", "ood_graph")]
     if not task or len(as_dict(task.get("groups"))) > MOST_GROUPS or sum(map(len, edges)) > MOST_EDGES:

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ctlpp.benchmark.settings import Settings
+from ctlpp.benchmark.variants import Settings
 from ctlpp.files import UserError, make_folder
 from ctlpp.reproduce.failures import read_failure
 from ctlpp.reproduce.holding import held
@@ -178,7 +178,7 @@ def _data_settings(cell: PlannedRun) -> dict[str, Any]:
     """The settings of the data, under the names that a run notes them by."""
     settings = Settings(variant=cell.variant, **cell.options)
     names = ("seed", "symbols", "functions", "shared_functions", "shared_symbols")
-    return settings.recipe() | {name: getattr(settings, name) for name in names}
+    return settings.of_splits() | {name: getattr(settings, name) for name in names}
 
 
 def take(out: Path, cell: PlannedRun, piece: Piece) -> bool:

@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
-from ctlpp.benchmark.sequences import RELEASED, Limit
-from ctlpp.benchmark.task import PROTOCOLS
+from ctlpp.benchmark.sampling import RELEASED, Limit
+from ctlpp.benchmark.variants import PROTOCOLS
 from ctlpp.files import UserError
 from ctlpp.training.recipe import RECIPES, Recipe, recipe_for
 

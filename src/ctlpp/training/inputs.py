@@ -14,7 +14,7 @@ from ctlpp.models.own import Factory, load
 from ctlpp.models.sizes import check_sizes
 from ctlpp.models.zoo import MODELS, PRESETS
 from ctlpp.runs.history import TRAINING
-from ctlpp.storage.task_file import to_json
+from ctlpp.storage.task_json import to_json
 from ctlpp.training.batches import Split
 
 
@@ -106,7 +106,7 @@ def read_data(data: Any, splits: Sequence[str] | None = None) -> Data:
         n_classes=task.n_symbols if task else 1 + max(int(targets.max()) for _, targets in pairs),
         variant=task.variant if task else "",
         protocol=str(task.protocol) if task else "",
-        task=json.loads(to_json(task, data.recipe, {})) if task else None,
+        task=json.loads(to_json(task, data.settings, {})) if task else None,
     )
 
 

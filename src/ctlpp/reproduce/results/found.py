@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ctlpp.benchmark.task import PROTOCOLS
+from ctlpp.benchmark.variants import PROTOCOLS
 from ctlpp.reproduce.pieces import first_mismatch
 from ctlpp.reproduce.plan import PlannedRun, Scale, plan
 from ctlpp.reproduce.results.cells import Cell, make_cell, read_cells

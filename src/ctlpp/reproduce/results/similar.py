@@ -20,7 +20,7 @@ from ctlpp.reproduce.results.wording import number, title
 from ctlpp.runs.folder import RunRecord, SeedResult
 from ctlpp.runs.untrusted import DamagedError, as_dict, as_float, as_list, as_str, read_columns, read_json
 from ctlpp.statistics.published import SOLVED
-from ctlpp.storage.task_file import from_json
+from ctlpp.storage.task_json import from_json
 
 MEASURES = ("clusters", "cosine_across", "codes", "interchange_across")  # that the page tells
 
