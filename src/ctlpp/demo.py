@@ -242,7 +242,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def write_page(out: Path, console: Console) -> None:
     """One page about all runs."""
-    from ctlpp.report.writing import write_report
+    from ctlpp.report.page import write_report
 
     page = (out / "report.html").resolve()
     write_report([out / "runs"], page, force=True)

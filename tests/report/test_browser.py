@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tests.report.conftest import Open, make_run, make_task, write_analysis, write_history
 
-from ctlpp.report.writing import write_report
+from ctlpp.report.page import write_report
 
 HOSTILE = "<img src=x onerror=\"document.title='owned'\">"
 READY = 2000  # milliseconds

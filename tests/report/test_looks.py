@@ -10,10 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 from matplotlib.image import imread
 from tests.report.conftest import Open, make_run, make_task, with_seeds, write_history
-from tests.report.test_comparing import full_size
+from tests.report.test_compare import full_size
 
-from ctlpp.report.comparing import results
-from ctlpp.report.writing import write_report
+from ctlpp.report.compare import results
+from ctlpp.report.page import write_report
 from ctlpp.runs.folder import find_runs
 
 HEADS = ("95 % of mean", "Difference, OOD")  # columns of the results

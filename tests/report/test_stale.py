@@ -5,8 +5,7 @@ from pathlib import Path
 import torch
 from tests.report.conftest import Open, make_run, outdate
 
-from ctlpp.report.page import pack
-from ctlpp.report.writing import write_report
+from ctlpp.report.page import pack, write_report
 from ctlpp.runs.checkpoint import save
 from ctlpp.runs.folder import read_run
 

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from tests.report.conftest import make_run, outdate
 
-from ctlpp.report.page import pack
+from ctlpp.report.page import pack, write_report
 from ctlpp.report.together import add_together
-from ctlpp.report.writing import write_report
 from ctlpp.runs.folder import find_runs
 from ctlpp.statistics.correlation import correlate
 

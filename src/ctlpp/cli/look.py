@@ -166,7 +166,7 @@ def report(
     The page opens from disk, without a network. What `ctlpp analyze` has found in a run is part of it.
     """
     from ctlpp.cli.output import progress
-    from ctlpp.report.writing import write_report
+    from ctlpp.report.page import write_report
 
     with ExitStack() as bars:
 

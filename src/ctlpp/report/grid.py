@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import count
 from typing import Any
 
-from ctlpp.report.comparing import Setting, recipe_of, settings
+from ctlpp.report.compare import Setting, recipe_of, settings
 from ctlpp.report.describing import shown
 from ctlpp.runs.folder import RunRecord
 from ctlpp.runs.untrusted import as_dict, as_float, as_int, as_list, as_str

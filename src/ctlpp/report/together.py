@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ctlpp.report.comparing import Setting, settings
+from ctlpp.report.compare import Setting, settings
 from ctlpp.report.inside import rounded
 from ctlpp.report.packing import Package
 from ctlpp.runs.folder import RunRecord

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ctlpp.report.comparing import KEPT, by_rule, key_of, merge, mismatches
+from ctlpp.report.compare import KEPT, by_rule, key_of, merge, mismatches
 from ctlpp.runs.folder import RunRecord, SeedResult, read_run, run_folders
 from ctlpp.runs.untrusted import as_dict, as_int, as_str
 from ctlpp.statistics import published as paper

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from ctlpp.report.comparing import SPLITS
+from ctlpp.report.compare import SPLITS
 from ctlpp.reproduce.plan import QUICK
 from ctlpp.reproduce.results.checked import checks_table, settings_table
 from ctlpp.reproduce.results.found import Found, repeats, tables

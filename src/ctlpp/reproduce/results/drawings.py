@@ -18,7 +18,7 @@ from ctlpp.figures.staged import Cell as Staged
 from ctlpp.figures.staged import draw_staged
 from ctlpp.figures.style import render, style
 from ctlpp.figures.table1 import Entry, draw_table1
-from ctlpp.report.comparing import SPLITS
+from ctlpp.report.compare import SPLITS
 from ctlpp.reproduce.results.cells import Cell
 from ctlpp.reproduce.results.claims import PUBLISHED
 from ctlpp.reproduce.results.found import Found, repeats, tables

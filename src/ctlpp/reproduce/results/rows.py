@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from statistics import fmean
 
-from ctlpp.report.comparing import SPLITS, converged
+from ctlpp.report.compare import SPLITS, converged
 from ctlpp.reproduce.results.cells import ALL, RULE, Cell
 from ctlpp.reproduce.results.verdicts import HIGHER, LOWER, Verdict, beside, is_inside, judge
 from ctlpp.runs.folder import SeedResult

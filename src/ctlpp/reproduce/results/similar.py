@@ -13,7 +13,7 @@ from ctlpp.analysis.clusters import Clustering
 from ctlpp.analysis.inputs import Inputs
 from ctlpp.figures.similarity import Matrices
 from ctlpp.files import UserError
-from ctlpp.report.comparing import converged
+from ctlpp.report.compare import converged
 from ctlpp.reproduce.results.cells import Cell
 from ctlpp.reproduce.results.found import Found
 from ctlpp.reproduce.results.wording import number, title

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ctlpp.report.comparing import SPLITS
+from ctlpp.report.compare import SPLITS
 from ctlpp.reproduce.results.cells import ALL, RULE, SELECTIONS, Cell
 from ctlpp.reproduce.results.found import Found, repeats, tables
 from ctlpp.reproduce.results.learning import history_of, learning_of

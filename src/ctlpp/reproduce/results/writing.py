@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from ctlpp.files import UserError, write_atomically
 from ctlpp.report import page as report
-from ctlpp.report.writing import is_report
+from ctlpp.report.page import is_report
 from ctlpp.reproduce.plan import PlannedRun
 from ctlpp.reproduce.results.cells import RUNS
 from ctlpp.reproduce.results.drawings import FORMATS, NAMES, draw_all
