@@ -31,10 +31,11 @@ def _folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    """`command("generate", "A", "--out", "data")` is `ctlpp generate A --out data` in an empty folder."""
+    """`command("generate A --out", path)` is `ctlpp generate A --out PATH` in an empty folder."""
 
     def run(*arguments: str | Path) -> Done:
-        monkeypatch.setattr(sys, "argv", ["ctlpp", *map(str, arguments)])
+        words = [word for one in arguments for word in ([str(one)] if isinstance(one, Path) else one.split())]
+        monkeypatch.setattr(sys, "argv", ["ctlpp", *words])
         capsys.readouterr()
         try:
             main()

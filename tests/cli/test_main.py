@@ -92,15 +92,6 @@ def test_a_bug_of_ours_keeps_its_traceback(command: Command, monkeypatch: pytest
         command("check", "data")
 
 
-def test_only_errors_raised_in_the_package_count_as_the_users_mistake() -> None:
-    with pytest.raises(ValueError, match="unknown split") as ours:
-        ctlpp.generate("A", symbols=4, functions=8, max_length=3, train=100, iid=10, ood=10)["nope"]
-    assert entry.raised_by_us(ours.value)
-    with pytest.raises(ValueError, match="invalid literal") as theirs:
-        int("seven")
-    assert not entry.raised_by_us(theirs.value)
-
-
 def test_a_message_of_several_lines_becomes_one(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
         entry.fail("one\n  two")

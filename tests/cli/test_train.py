@@ -1,14 +1,16 @@
-"""`ctlpp train`, `evaluate` and `models` on good input."""
+"""`ctlpp train`, `evaluate` and `models`."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -21,164 +23,118 @@ from ctlpp.runs.history import Score
 from ctlpp.runs.observers import StepStats
 
 Command = Callable[..., Any]
-DATA = (
-    "--symbols",
-    "4",
-    "--functions",
-    "8",
-    "--max-length",
-    "3",
-    "--train",
-    "200",
-    "--iid",
-    "20",
-    "--ood",
-    "30",
-)
-QUICK = ("--preset", "quick", "--batch", "16", "--steps", "6", "--eval-every", "3", "--device", "cpu")
+Refused = Callable[..., str]
+DATA = "--symbols 4 --functions 8 --max-length 3 --train 200 --iid 20 --ood 30"
+QUICK = "--preset quick --lr 0.001 --batch 16 --steps 6 --eval-every 3 --device cpu --seeds 2"
+TRAIN = f"train gru R {DATA} {QUICK} --out run"
+OWN = """
+from torch import nn
+text = 'no callable'
+def nobody(progress, length, tokens): return 0 * tokens[:, 0]
+def no_module(vocab_size, n_classes): return 7
+def every_token(vocab_size, n_classes): return nn.Embedding(vocab_size, n_classes)
+class Raises(nn.Module):
+    def __init__(self, vocab_size, n_classes): super().__init__()
+    def forward(self, tokens): raise KeyError('oops')
+class Bag(nn.Module):
+    def __init__(self, vocab_size, n_classes, width=4):
+        super().__init__()
+        self.embed, self.classify = nn.Embedding(vocab_size, width), nn.Linear(width, n_classes)
+    def forward(self, tokens):
+        return self.classify(self.embed(tokens).mean(1))
+"""
+
+
+@pytest.fixture
+def run(command: Command) -> str:
+    """The arguments of a run that is finished, on a dataset folder."""
+    assert command(f"generate R {DATA} --out data").code == 0
+    arguments = f"train gru data {QUICK} --out run"
+    done = command(arguments)
+    assert done.code == 0, done.err
+    return arguments
+
+
+def read(name: str) -> Any:
+    return json.loads(Path(name).read_text())
 
 
 def test_train_prints_a_table_and_fills_a_run_folder(command: Command) -> None:
-    done = command("train", "gru", "R", *DATA, *QUICK, "--seeds", "3,7", "--out", "run")
+    done = command(TRAIN, "--seeds 3,7")
     assert done.code == 0, done.err
-    for words in (
-        "gru on R: 2 seeds, 6 steps",
-        "all lengths",
-        "L=2",
-        "L=3",
-        "seeds above 0.95",
-        "Written to run",
-    ):
-        assert words in done.out
+    assert done.out.startswith("gru on R: 2 seeds, 6 steps\n")
+    assert "Written to run" in done.out
     lines = done.err.splitlines()
-    assert lines[0] == "gru on R, seeds 3,7: 6,884 parameters a seed, 6 steps"
-    assert [line.split(":")[0] for line in lines[1:]] == ["step 3", "step 6"]
-    assert "steps/s" in lines[1]
-    result = json.loads(Path("run/result.json").read_text())
-    assert [entry["seed"] for entry in result["seeds"]] == [3, 7]
+    assert lines[0] == "gru on R, seeds 3,7: 6,884 parameters per seed, 6 steps"
+    assert [line.split(",")[0] for line in lines[1:]] == ["step 3", "step 6"]
+    assert [entry["seed"] for entry in read("run/result.json")["seeds"]] == [3, 7]
     assert {"config.json", "metrics.parquet", "checkpoint"} < {path.name for path in Path("run").iterdir()}
 
 
 def test_every_option_reaches_the_run(command: Command) -> None:
     done = command(
-        *(
-            "train",
-            "rnn",
-            "A",
-            *DATA,
-            *QUICK,
-            "--seed",
-            "5",
-            "--order",
-            "left-to-right",
-            "--protocol",
-            "released",
-        ),
-        *(
-            "--distinct-sequences",
-            "n/3",
-            "--lr",
-            "0.02",
-            "--precision",
-            "float32",
-            "--splits",
-            "ood,pairs",
-            "--seeds",
-            "7-7",
-        ),
-        *("--size", "width=8", "--set", "schedule=cosine", "--set", "betas=(0.8, 0.9)", "--out", "run"),
+        f"train rnn A {DATA} {QUICK} --seed 5 --order left-to-right --protocol released --lr 0.02",
+        "--distinct-sequences n/3 --precision float32 --splits ood,pairs --seeds 7-7 --size width=8",
+        "--set schedule=cosine --set betas=(0.8,0.9) --out run",
     )
     assert done.code == 0, done.err
-    config = json.loads(Path("run/config.json").read_text())
+    config = read("run/config.json")
     assert (config["model"], config["variant"], config["protocol"]) == ("rnn", "A", "released")
     assert (config["seeds"], config["options"]["width"]) == ([7], 8)
     assert (config["task"]["seed"], config["task"]["order"]) == (5, "left-to-right")
     assert config["task"]["recipe"]["distinct_sequences"] == "n/3"
     assert set(config["data"]) == {"train", "ood", "pairs"}
-    recipe = config["recipe"]
-    assert (recipe["lr"], recipe["schedule"], recipe["betas"], recipe["batch"]) == (
-        0.02,
-        "cosine",
-        [0.8, 0.9],
-        16,
-    )
+    recipe = [config["recipe"][name] for name in ("lr", "schedule", "betas", "batch")]
+    assert recipe == [0.02, "cosine", [0.8, 0.9], 16]
 
 
-def test_a_dataset_folder_trains_as_the_variant_does(command: Command) -> None:
-    assert command("generate", "R", *DATA, "--out", "data").code == 0
-    assert command("train", "gru", "data", *QUICK, "--seeds", "2", "--out", "one").code == 0
-    assert command("train", "gru", "R", *DATA, *QUICK, "--seeds", "2", "--out", "two").code == 0
-    one, two = (json.loads(Path(name, "result.json").read_text())["seeds"] for name in ("one", "two"))
-    assert one == two
+def test_a_dataset_folder_trains_as_the_variant_does(command: Command, refused: Refused, run: str) -> None:
+    assert command(TRAIN.replace("--out run", "--out two")).code == 0
+    assert read("run/result.json")["seeds"] == read("two/result.json")["seeds"]
+    line = "--symbols: data is a dataset folder that has this already; leave it out"
+    assert refused(run, "--symbols 4 --out other") == line
 
 
-def test_a_model_of_ones_own_is_found_in_the_working_directory(command: Command) -> None:
-    Path("bag_of_tokens.py").write_text(
-        "from torch import nn\n"
-        "class Bag(nn.Module):\n"
-        "    def __init__(self, vocab_size, n_classes, width=4):\n"
-        "        super().__init__()\n"
-        "        self.embed, self.classify = nn.Embedding(vocab_size, width), nn.Linear(width, n_classes)\n"
-        "    def forward(self, tokens):\n"
-        "        return self.classify(self.embed(tokens).mean(1))\n"
-    )
-    done = command(
-        "train", "bag_of_tokens:Bag", "R", *DATA, *QUICK, "--size", "width=8", "--seeds", "2", "--out", "run"
-    )
+def test_your_own_model_is_found_in_the_working_directory(command: Command) -> None:
+    Path("own.py").write_text(OWN)
+    done = command(f"train own:Bag R {DATA} {QUICK} --size width=8 --out run")
     assert done.code == 0, done.err
-    assert "bag_of_tokens:Bag on R: 2 seeds" in done.out
+    assert "own:Bag on R: 2 seeds" in done.out
 
 
-def test_a_finished_run_is_evaluated_on_another_dataset(command: Command) -> None:
-    assert command("generate", "R", *DATA, "--out", "data").code == 0
-    assert command("train", "gru", "data", *QUICK, "--seeds", "2", "--out", "run").code == 0
-    done = command("evaluate", "run", "--data", "data")
-    assert done.code == 0, done.err
+def test_a_run_is_evaluated_on_another_dataset(command: Command, run: str) -> None:
+    done = command("evaluate run --data data")
+    assert (done.code, done.err) == (0, "")
     for words in ("gru, 2 seeds after 6 steps, on data", "singles", "pairs", "any", "L=1"):
         assert words in done.out
-    only = command("evaluate", "run", "--data", "data", "--splits", "pairs")
-    assert "pairs" in only.out
-    assert "iid" not in only.out
-
-
-def test_an_unfinished_run_is_evaluated_with_a_note(command: Command) -> None:
-    assert command("generate", "R", *DATA, "--out", "data").code == 0
-    assert command("train", "gru", "data", *QUICK, "--seeds", "1", "--out", "run").code == 0
-    assert command("evaluate", "run", "--data", "data").err == ""
+    assert "iid" not in command("evaluate run --data data --splits pairs").out
     Path("run/result.json").unlink()
-    done = command("evaluate", "run", "--data", "data")
-    assert done.code == 0
-    assert done.err == "Note: the run in run is unfinished (step 6 of 6).\n"
-    assert "gru, 1 seed after 6 steps, on data" in done.out
+    done = command("evaluate run --data data")
+    assert (done.code, done.err) == (0, "Note: the run in run is unfinished (step 6 of 6).\n")
 
 
-def test_resume_goes_on_where_the_run_stopped(command: Command) -> None:
-    arguments = ("train", "gru", "R", *DATA, *QUICK, "--seeds", "2", "--out", "run")
-    assert command(*arguments).code == 0
-    before = Path("run/result.json").read_text()
-    done = command(*arguments, "--resume")
+def test_resume_goes_on_where_the_run_stopped(command: Command, refused: Refused, run: str) -> None:
+    before = read("run/result.json")["seeds"]
+    line = "run already holds a run: continue it with --resume, or choose another folder"
+    assert refused(run) == line
+    done = command(run, "--resume")
     assert done.code == 0, done.err
     assert "resumed at step 6" in done.err
-    assert json.loads(Path("run/result.json").read_text())["seeds"] == json.loads(before)["seeds"]
+    assert read("run/result.json")["seeds"] == before
 
 
 def test_curves_are_written_for_tensorboard(command: Command) -> None:
     pytest.importorskip("tensorboard")
-    done = command(
-        "train", "gru", "R", *DATA, *QUICK, "--seeds", "2", "--track", "tensorboard", "--out", "run"
-    )
-    assert done.code == 0, done.err
+    assert command(TRAIN, "--track tensorboard").code == 0
     assert list(Path("run/tensorboard").glob("events.out.*"))
 
 
-def test_ctrl_c_saves_and_says_how_to_resume(command: Command, tmp_path: Path) -> None:
-    long = [word if word != "6" else "100000" for word in QUICK]
-    arguments = ["train", "gru", "R", *DATA, *long, "--seeds", "2", "--out", "run"]
+def test_ctrl_c_saves_and_says_how_to_resume(tmp_path: Path) -> None:
+    arguments = TRAIN.replace("--steps 6", "--steps 100000").split()
     started = [sys.executable, "-m", "ctlpp", *arguments]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    with subprocess.Popen(
-        started, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
-    ) as process:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(started, stdout=pipe, stderr=pipe, text=True, env=environment) as process:
         assert process.stderr is not None
         while "step" not in process.stderr.readline():
             time.sleep(0.01)
@@ -193,25 +149,146 @@ def test_ctrl_c_saves_and_says_how_to_resume(command: Command, tmp_path: Path) -
 
 
 def test_models_names_the_zoo_with_its_parameters(command: Command) -> None:
-    done = command("models")
-    assert done.code == 0
+    out = command("models").out
     for spec in MODELS.values():
-        assert spec.name in done.out
-        assert spec.about in done.out
+        assert spec.name in out
+        assert spec.about in out
     for number in ("407,816", "155,018", "673,299"):
-        assert number in done.out
+        assert number in out
 
 
 def test_a_terminal_shows_a_live_table() -> None:
-    console = Console(force_terminal=True, width=120, record=True, file=open(os.devnull, "w"))  # noqa: SIM115, PTH123
-    watch = TrainingDisplay("lstm on A", console)
-    stats = StepStats(
-        step=500, steps=1000, rate=1e-3, steps_per_second=10, losses=(0.5, 0.7), norms=(1, 1), diverged=(1,)
-    )
-    watch.on_step(stats)
-    watch.on_evaluate(400, [Score(seed, split, 0, 0.96, 0.1) for split in ("iid", "ood") for seed in (0, 1)])
-    console.print(watch.picture())
+    console = Console(force_terminal=True, width=120, record=True, file=StringIO())
+    display = TrainingDisplay("lstm on A", console)
+    place = {"step": 500, "steps": 1000, "rate": 1e-3, "steps_per_second": 10.0}
+    display.on_step(StepStats(**place, losses=(0.5, 0.7), norms=(1, 1), diverged=(1,)))  # type: ignore[arg-type]
+    scores = [Score(seed, split, 0, 0.96, 0.1) for split in ("iid", "ood") for seed in (0, 1)]
+    display.on_evaluate(400, scores)
+    console.print(display.render())
     text = console.export_text()
     for words in ("step 500 of 1,000", "10.0 steps/s", "0:00:50 left", "1 diverged", "At step 400", "2 of 2"):
         assert words in text
-    console.file.close()
+
+
+MISTAKES = {  # MODEL, VARIANT and options
+    "lstn R": "unknown model 'lstn': choose from lstm, transformer, ndr, lstm_uni, gru, rnn, ",
+    "gru Q": "unknown variant 'Q': choose from CTL, A, R, S, or a TOML file with a graph",
+    "gru R --preset fast": "--preset fast: choose from released, paper, quick",
+    "gru R --splits iid,odd": "unknown split 'odd': choose from train, iid, ood, singles, pairs, any",
+    "gru R --splits=": "unknown split '': choose from train, iid, ood, singles, pairs, any",
+    "gru R --batch 201": "--batch 201 is larger than the data: there are 200 training examples; use at",
+    "gru R --steps 0": "--steps 0: must be a whole number, 1 or more",
+    "gru R --lr nan": "--lr nan: must be above 0 and at most 1",
+    "gru R --eval-every -1": "--eval-every -1: must be a whole number, 0 or more",
+    "gru R --precision half": "--precision half: choose from auto, float32, bf16",
+    "gru R --device tpu": "--device tpu: choose from auto, cpu, cuda",
+    "gru R --track mlflow": "--track mlflow: choose from tensorboard, wandb",
+    "gru R --size width": "--size width: write it as NAME=VALUE",
+    "gru R --set steps=5": "--set steps=5: steps is given twice; leave one of them out",
+    "gru R --set rate=1": "unknown setting 'rate': choose from steps, batch, lr",
+    "gru R --set curriculum=own:no_module": "the curriculum failed: TypeError: no_module() takes 2",
+    "gru R --set curriculum=json:dumps": "curriculum 'json:dumps' is no curriculum: json is part of Python",
+    "gru R --set curriculum=own:nobody": "the curriculum leaves no examples at step 0: some weights must be",
+    "gru R --size depth=3": "--size depth=3: gru has no depth; choose from embedding, width, dropout",
+    "ndr R --size width=-3": "--size width=-3: use a whole number from 1 to 65536",
+    "ndr R --size dropout=1": "--size dropout=1: use a number from 0 to below 1",
+    "ndr R --size heads=3": "--size heads=3: must divide the width, 64; use 2 or 4",
+    "nowhere:model R": "model 'nowhere:model': cannot import nowhere: ModuleNotFoundError: ",
+    "own:model R": "model 'own:model': own has no 'model'",
+    "own:text R": "model 'own:text': text is of type str, not a callable",
+    "own:nobody R": "model 'own:nobody': the factory raised TypeError: nobody() missing 1 required",
+    "json:loads R": "model 'json:loads' is no model: json is part of Python",
+    "own:no_module R": "model 'own:no_module': the factory returned int; it should return an nn.Module",
+    "own:every_token R": "model 'own:every_token': forward returns (2, 4, 4) for tokens of shape (2, 4); ",
+    "own:Raises R": "model 'own:Raises': forward raised KeyError: 'oops'",
+    "broken:model R": "model 'broken:model': cannot import broken: ZeroDivisionError: division by zero",
+}
+
+
+@pytest.mark.parametrize("arguments", MISTAKES)
+def test_train_names_what_is_wrong_and_what_would_be_right(refused: Refused, arguments: str) -> None:
+    Path("own.py").write_text(OWN)
+    Path("broken.py").write_text("1 / 0\n")
+    model, variant, *options = arguments.split()
+    line = refused(f"train {model} {variant} {DATA} {QUICK} --out run", *options)
+    assert line.startswith(MISTAKES[arguments])
+
+
+def test_a_run_resumes_only_as_it_was(command: Command, refused: Refused, run: str) -> None:
+    same = "resume with the same settings, or choose another folder"
+    assert refused(run, "--lr 0.5 --resume") == f"the run in run has lr 0.001, not 0.5: {same}"
+    assert refused(run, "--seeds 3 --resume") == f"the run in run has seeds [0, 1], not [0, 1, 2]: {same}"
+    other_model = run.replace("gru", "rnn")
+    assert refused(other_model, "--resume") == f"the run in run has model gru, not rnn: {same}"
+    assert command(f"generate R {DATA} --seed 1 --force --out data").code == 0
+    assert refused(run, "--resume").startswith(
+        "the data has changed since the run in run began (split train)"
+    )
+    Path("run/config.json").write_text(json.dumps(read("run/config.json") | {"format": 0}))
+    assert "was written by another version of ctlpp" in refused(run, "--resume")
+
+
+def test_a_damaged_dataset_folder_is_not_trained_on(refused: Refused, run: str) -> None:
+    os.truncate("data/train.parquet", 100)
+    assert refused(run, "--out other").startswith("data/train.parquet")
+
+
+def test_a_folder_with_other_things_in_it_is_left_alone(refused: Refused) -> None:
+    Path("run").mkdir()
+    Path("run/letter.txt").write_text("keep me")
+    assert refused(TRAIN) == "run holds other files (letter.txt, …): choose an empty or a new folder"
+
+
+def test_a_full_disk_keeps_what_was_saved(
+    command: Command, run: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        done = command(run, "--out other")
+    assert done.code == 2
+    line = done.err.splitlines()[-1]
+    assert line.startswith("ctlpp: cannot write other/")
+    assert command(run, "--out other --resume").code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ("nowhere --data data", "nowhere does not exist: name a run folder, as `ctlpp train` writes it"),
+        ("data --data data", "no run in data: there is no config.json in it; name a run folder, "),
+        (
+            "run --data nowhere",
+            "nowhere does not exist; name a dataset folder, as `ctlpp generate` writes it",
+        ),
+        ("run --data data --splits odd", "unknown split 'odd': choose from train, iid, ood, singles, "),
+        ("run --data data --device tpu", "--device tpu: choose from auto, cpu, cuda"),
+        ("run --data larger", "larger has 21 tokens, the run in run was trained with 13"),
+        (
+            "run --data mirrored",
+            "mirrored is written left-to-right, the run in run was trained right-to-left",
+        ),
+        ("run --data changed", "changed has other functions than the run in run was trained with (a)"),
+    ],
+)
+def test_evaluate_refuses_what_does_not_fit(
+    command: Command, refused: Refused, run: str, arguments: str, line: str
+) -> None:
+    changes = {"larger": "--functions 16", "mirrored": "--order left-to-right", "changed": "--seed 1"}
+    for name, options in changes.items():
+        if name in arguments:
+            assert command(f"generate R {DATA} {options} --out {name}").code == 0
+    assert refused("evaluate", arguments).startswith(line)
+
+
+def test_weights_that_were_not_kept_are_told_from_those_that_are_not_there_yet(
+    refused: Refused, run: str
+) -> None:
+    shutil.rmtree("run/checkpoint")
+    assert refused("evaluate run --data data").startswith(
+        "the run in run is finished, and only its small files"
+    )
+    Path("run/result.json").unlink()
+    assert refused("evaluate run --data data").startswith("the run in run has no checkpoint yet")

@@ -1,0 +1,202 @@
+"""`ctlpp generate`, `check` and `show`."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from ctlpp import load
+from ctlpp.benchmark.task import make_task
+from ctlpp.benchmark.variants import Settings
+
+Command = Callable[..., Any]
+Refused = Callable[..., str]
+TASK = "--symbols 4 --functions 8 --max-length 3"
+SMALL = f"{TASK} --train 200 --iid 20 --ood 30"
+
+
+@pytest.mark.parametrize("variant", ["CTL", "A", "R"])
+def test_generate_writes_a_folder_that_check_proves(command: Command, variant: str) -> None:
+    made = command(f"generate {variant} {SMALL} --out deep/er/data")
+    assert made.code == 0, made.err
+    assert made.out.startswith(f"{variant}: 8 functions, 4 symbols")
+    proved = command("check deep/er/data")
+    assert (proved.code, proved.out.splitlines()[-1]) == (0, "deep/er/data is proved.")
+
+
+def test_generate_prints_the_sizes_of_every_split(command: Command) -> None:
+    lines = command(f"generate A {SMALL} --out data").out.splitlines()
+    rows = [line.split() for line in lines]
+    assert ["train", "200", "32", "57", "111"] in rows
+    assert load("data").size("train") == 200
+
+
+@pytest.mark.parametrize(("format", "ending"), [("parquet", "parquet"), ("jsonl", "jsonl"), ("text", "txt")])
+def test_generate_writes_every_format(command: Command, format: str, ending: str) -> None:
+    assert command(f"generate R {SMALL} --format {format} --out data").code == 0
+    assert Path(f"data/ood.{ending}").is_file()
+    assert command("check data").code == 0
+
+
+def test_every_option_of_generate_reaches_the_task(command: Command) -> None:
+    done = command(
+        "generate S --symbols 6 --functions 24 --max-length 4 --train 500 --iid 50 --ood 40 --seed 3",
+        "--order left-to-right --protocol released --shared-functions 4 --shared-symbols 2",
+        "--weighting uniform --fill 0.4 --distinct-sequences n/2 --out data",
+    )
+    assert done.code == 0, done.err
+    task = json.loads(Path("data/task.json").read_text())
+    named = [task[name] for name in ("variant", "seed", "order", "protocol")]
+    assert named == ["S", 3, "left-to-right", "released"]
+    assert (len(task["symbols"]), len(task["functions"])) == (6, 24)
+    assert (task["shared_functions"], task["shared_symbols"]) == (4, 2)
+    assert (task["recipe"]["fill"], task["recipe"]["distinct_sequences"]) == (0.4, "n/2")
+    assert [task["splits"][name]["examples"] for name in ("iid", "ood")] == [50, 40]
+
+
+def test_examples_that_iid_shares_with_train_are_counted(command: Command) -> None:
+    made = command(f"generate A {SMALL} --protocol released --out data")
+    iid = next(line.split() for line in made.out.splitlines() if line.split()[:1] == ["iid"])
+    shared = load("data").shared("train", "iid")
+    assert int(iid[-1]) == shared > 0
+    proved = [line.split() for line in command("check data").out.splitlines()]
+    assert next(int(row[-1]) for row in proved if row[:1] == ["iid"]) == shared
+
+
+def test_few_function_sequences_are_drawn_and_counted(command: Command) -> None:
+    sizes = "--symbols 4 --functions 16 --max-length 3 --train 250 --iid 20 --ood 30"
+    assert command(f"generate A {sizes} --distinct-sequences n/3 --out data").code == 0
+    rows = [line.split() for line in command("check data").out.splitlines()]
+    assert ["2", "35"] in rows
+    assert ["3", "35"] in rows
+
+
+def test_show_counts_and_draws(command: Command) -> None:
+    done = command("show S --out s.svg")
+    assert done.code == 0, done.err
+    assert ElementTree.parse("s.svg").getroot().tag.endswith("svg")
+    lines = [line.split() for line in command(f"show R {TASK}").out.splitlines()]
+    counts = [line for line in lines if line and line[0].isdigit()]
+    assert counts == [["1", "32", "0"], ["2", "128", "128"], ["3", "512", "512"]]
+
+
+@pytest.mark.parametrize("variant", ["CTL", "A", "R", "S"])
+def test_show_gives_an_example_of_each_graph_and_says_what_it_means(command: Command, variant: str) -> None:
+    lines = command(f"show {variant}").out.splitlines()[-3:-1]
+    task = make_task(Settings(variant=variant))
+    home = {f: group for group, members in task.groups.items() for f in members}
+    for line, split, graph in zip(lines, ("train", "ood"), ("training", "OOD"), strict=True):
+        name, example, equation, groups = re.split(r" {2,}", line.strip())
+        *functions, start = example.split()
+        symbol = int(start)
+        for function in reversed(functions):
+            symbol = task.functions[function][symbol]
+        written = "(".join([*functions, start]) + ")" * len(functions) + f" = {symbol}"
+        assert (name, equation) == (graph, written)
+        assert groups.split() == [home[function] for function in reversed(functions)]
+        ids = np.array([task.vocabulary.encode(example)[:-1]])
+        assert task.language(split).contains(task.vocabulary.read(ids, task.order)).all()
+
+
+def test_show_takes_a_dataset_folder(command: Command, refused: Refused) -> None:
+    assert command(f"generate R {SMALL} --seed 3 --order left-to-right --out data").code == 0
+    title, *rest = command("show data").out.splitlines()
+    assert title == "R: 8 functions, 4 symbols (protocol paper, seed 3, left-to-right)"
+    assert rest[:-3] == command(f"show R {TASK} --seed 3").out.splitlines()[1:-3]
+    line = "--seed: data is a dataset folder that has this already; leave it out"
+    assert refused("show data --seed 3") == line
+
+
+def test_your_own_graph_is_a_variant(command: Command) -> None:
+    graph = Path(__file__).parents[2] / "examples/graphs/round.toml"
+    assert command("show", graph).code == 0
+    done = command("generate", graph, "--train 900 --iid 40 --ood 40 --max-length 3 --out mine")
+    assert done.code == 0, done.err
+    assert command("check mine").code == 0
+
+
+MISTAKES = {  # of arguments: named as options, with what would be right
+    "generate A --symbols 0": "--symbols 0: use 2 to 1000",
+    "generate S --max-length 5": "--max-length 5 is odd: S has even lengths only; use 4 or 6",
+    "generate A --fill 0": "--fill 0.0: use a share above 0 and up to 1",
+    "generate A --train 0": "--train 0: use 1 to 1000000000",
+    "generate A --format it's": "--format it's: choose from parquet, jsonl, text",
+    "generate A --order up": "--order up: choose from right-to-left, left-to-right",
+    "generate A --symbols few": "Invalid value for '--symbols': ",
+    "generate A --nope": "No such option: --nope",
+    "show": "Missing argument 'VARIANT'; see ctlpp show --help",
+    "nope": "No such command 'nope'; see ctlpp --help",
+    "check nowhere": "nowhere does not exist; name a dataset folder, as `ctlpp generate` writes it",
+    "show A --out a.png": "--out a.png: the drawing is SVG; name a file that ends in .svg",
+    "bench train --device tpu": "--device tpu: choose from cpu, cuda",
+    "bench train --seeds 1,25": "--seeds 1,25: crowd sizes are for --device cuda; leave them out for cpu",
+    "models --functions 0": "--functions 0: use 1 to 10000",
+    "models --preset fast": "--preset fast: choose from released, paper, quick",
+}
+
+
+@pytest.mark.parametrize("arguments", MISTAKES)
+def test_a_mistake_is_named_with_what_would_be_right(refused: Refused, arguments: str) -> None:
+    out = " --out data" if arguments.startswith("generate") else ""
+    assert refused(arguments + out).startswith(MISTAKES[arguments])
+
+
+def test_what_exists_is_kept_unless_forced(command: Command, refused: Refused) -> None:
+    assert command(f"generate A {SMALL} --out data").code == 0
+    line = "data exists already: choose another folder, or replace it with --force"
+    assert refused(f"generate R {SMALL} --out data") == line
+    assert load("data").task.variant == "A"
+    assert command(f"generate R {SMALL} --out data --force").code == 0
+    assert load("data").task.variant == "R"
+    Path("a.svg").write_text("mine")
+    assert "a.svg exists already" in refused("show A --out a.svg")
+
+
+def test_force_replaces_only_dataset_folders(refused: Refused) -> None:
+    Path("letters").mkdir()
+    Path("letters/love.txt").write_text("keep me")
+    line = "letters is not a dataset folder, so it is not replaced: choose another folder"
+    assert refused(f"generate A {SMALL} --out letters --force") == line
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES])
+def test_a_disk_that_refuses_leaves_nothing(refused: Refused, monkeypatch: Any, number: int) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(pq.ParquetWriter, "write_batch", full)
+    monkeypatch.setattr(pq.ParquetWriter, "write_table", full)
+    assert refused(f"generate A {SMALL} --out data").startswith(f"cannot write data: {os.strerror(number)}; ")
+
+
+@pytest.mark.parametrize("arguments", ["train lstm R --out", "check", "report --out page.html"])
+def test_a_path_that_the_system_refuses_is_named(refused: Refused, arguments: str) -> None:
+    line = refused(arguments, "x" * 300)
+    assert line.startswith("x" * 300)
+    assert line.endswith(" cannot be used (File name too long): choose another, or make it usable")
+
+
+def test_check_catches_a_changed_answer(command: Command, refused: Refused) -> None:
+    assert command(f"generate A {SMALL} --format text --out data").code == 0
+    path = Path("data/ood.txt")
+    first, *others = path.read_text().splitlines()
+    path.write_text("\n".join([first[:-1] + ("1" if first[-1] == "0" else "0"), *others]) + "\n")
+    line = "data/ood.txt does not have the sha256 in task.json: the file was changed"
+    assert refused("check data") == line
+
+
+def test_very_long_numbers_are_cut_short(refused: Refused) -> None:
+    seed, short = "1" + 400 * "0", "100000000… (401 digits)"
+    assert refused(f"generate R --seed {seed} --out new") == f"--seed {short}: use 0 to {2**63 - 1}"
+    line = f"--seeds {short}: at most 100,000 in one run"
+    assert refused(f"train gru R --seeds {seed} --out run") == line
