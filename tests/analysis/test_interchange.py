@@ -16,7 +16,7 @@ from ctlpp.analysis.subject import Subject
 from ctlpp.benchmark.dataset import generate
 from ctlpp.benchmark.task import Task
 from ctlpp.models.activations import Activations, editing, record, recording
-from ctlpp.models.gru import GRU
+from ctlpp.models.recurrent import GRU
 from ctlpp.models.zoo import build
 from ctlpp.training.crowd import Crowd, gather
 

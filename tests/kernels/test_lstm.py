@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from ctlpp.models.gru import GRU
 from ctlpp.models.lstm import BiLSTM
+from ctlpp.models.recurrent import GRU
 from ctlpp.training.crowd import gather
 from ctlpp.training.recipe import Recipe
 from ctlpp.training.step import Optimizer, Stepper

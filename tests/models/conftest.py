@@ -31,7 +31,7 @@ def assert_equals_reference() -> Callable[[nn.Module, Reference, Tensor], None]:
 
 @pytest.fixture
 def dropouts(monkeypatch: pytest.MonkeyPatch) -> list[tuple[float, tuple[int, ...]]]:
-    """Every dropout that is called in training: its rate and the shape of its mask. The dropout itself is off."""
+    """Every dropout called in training: its rate and the shape of its mask. The dropout itself is off."""
     calls: list[tuple[float, tuple[int, ...]]] = []
 
     def spy(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:

@@ -115,7 +115,7 @@ class Wide(nn.Module):
             {"data": "data/R"},
             "data of type str: give a dataset, as `ctlpp.load(folder)` reads it, or a dictionary of",
         ),
-        ({"preset": "slow"}, "unknown preset 'slow': choose from released, paper, quick"),
+        ({"preset": "slow"}, "preset slow: choose from released, paper, quick"),
         ({"splits": ["iid", "odd"]}, "unknown split 'odd': choose from train, iid, ood"),
         ({"device": "cuda:x"}, "unknown device 'cuda:x': choose from auto, cpu, cuda"),
         ({"device": "tpu"}, "unknown device 'tpu': choose from auto, cpu, cuda"),

@@ -26,7 +26,7 @@ from ctlpp.analysis.study import Analysis, analyze, count_bases
 from ctlpp.analysis.tables import tables
 from ctlpp.benchmark.task import Task
 from ctlpp.files import UserError, check_folder, write_folder
-from ctlpp.models.own import Factory
+from ctlpp.models.zoo import Factory
 from ctlpp.runs.folder import check_kept, read_config
 from ctlpp.runs.history import History
 from ctlpp.statistics.correlation import Correlation, correlate

@@ -73,8 +73,9 @@ def train(
     from ctlpp.benchmark.dataset import generate
     from ctlpp.cli.output import TrainingDisplay
     from ctlpp.cli.tracking import trackers
+    from ctlpp.models.zoo import find_model
     from ctlpp.storage.folder import load
-    from ctlpp.training.inputs import find_device, find_model
+    from ctlpp.training.inputs import find_device
     from ctlpp.training.loop import Interrupted
     from ctlpp.training.recipe import recipe_for
     from ctlpp.training.run import train as fit

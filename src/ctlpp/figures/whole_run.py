@@ -20,7 +20,7 @@ from ctlpp.figures.exchange import draw_interchange, draw_places
 from ctlpp.figures.predictors import draw_ranking, draw_scatter
 from ctlpp.figures.similarity import Matrices, draw_contrast, draw_symbols
 from ctlpp.figures.style import FORMATS, save, style
-from ctlpp.models.own import Factory
+from ctlpp.models.zoo import Factory
 
 Progress = Callable[[int], Callable[[int], None]]  # told a total, gives what to call with steps done
 MANY = 20  # figures: fewer are drawn before a second process has begun

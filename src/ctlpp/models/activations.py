@@ -24,9 +24,11 @@ Example:
     True
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from threading import get_ident
 from typing import Any
 
@@ -43,7 +45,7 @@ class _Look:
 
     seen: Activations | None = None  # where `record` notes them
     edit: Edit | None = None
-    calls: dict[str, int] = field(default_factory=dict)  # name -> how often it was edited
+    calls: Counter[str] = field(default_factory=Counter)  # name -> how often it was edited
 
 
 _looks: dict[int, _Look] = {}  # by thread; empty while nobody looks
@@ -54,10 +56,40 @@ def record(name: str, value: Tensor) -> Tensor:
     if not _looks or (look := _looks.get(get_ident())) is None:
         return value
     if look.edit is not None:
-        value = _Edit.apply(value, name)  # type: ignore[no-untyped-call]
+        value = _Outside.apply(value, partial(_edit, look, name))  # type: ignore[no-untyped-call]
     if look.seen is not None:
-        _Note.apply(value, name)  # type: ignore[no-untyped-call]
+        _Outside.apply(value, partial(_note, look, name))  # type: ignore[no-untyped-call]
     return value
+
+
+def _edit(look: _Look, name: str, value: Tensor) -> Tensor:
+    assert look.edit is not None
+    index = look.calls[name]
+    look.calls[name] += 1
+    return look.edit(name, index, value)
+
+
+def _note(look: _Look, name: str, value: Tensor) -> Tensor:
+    assert look.seen is not None
+    look.seen.setdefault(name, []).append(value)
+    return torch.empty_like(value)
+
+
+class _Outside(torch.autograd.Function):
+    """Calls `act` with a tensor as it is outside of all `vmap`s: each level hands it down with its axis in front."""
+
+    @staticmethod
+    def forward(value: Tensor, act: Callable[[Tensor], Tensor]) -> Tensor:
+        out = act(value)
+        return out.clone() if out is value else out  # a Function must not return its own input
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Any], output: Tensor) -> None:
+        ctx.mark_non_differentiable(output)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int, None], value: Tensor, act: Any) -> tuple[Tensor, int]:
+        return _Outside.apply(value.movedim(in_dims[0], 0), act), 0  # type: ignore[no-untyped-call]
 
 
 @contextmanager
@@ -79,7 +111,7 @@ def editing(edit: Edit) -> Iterator[None]:
     Enter it around one forward, outside `vmap`: values that depend on the seed then have it as their first axis. An
     edit may change the number of examples if the model keeps nothing else of their number. No gradient passes an edit.
     """
-    with _looking(edit=edit, calls={}):
+    with _looking(edit=edit, calls=Counter()):
         yield
 
 
@@ -94,47 +126,3 @@ def _looking(**changes: Any) -> Iterator[None]:
             del _looks[get_ident()]
         else:
             _looks[get_ident()] = outer
-
-
-class _Note(torch.autograd.Function):
-    """Notes a tensor as it is outside of all `vmap`s: each level hands it down with its axis in front."""
-
-    @staticmethod
-    def forward(value: Tensor, name: str) -> Tensor:
-        seen = _looks[get_ident()].seen
-        assert seen is not None
-        seen.setdefault(name, []).append(value)
-        return value.new_empty(())
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, str], output: Tensor) -> None:
-        ctx.mark_non_differentiable(output)
-
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple[int | None, None], value: Tensor, name: str) -> tuple[Tensor, None]:
-        if in_dims[0] is not None:
-            value = value.movedim(in_dims[0], 0)
-        return _Note.apply(value, name), None  # type: ignore[no-untyped-call]
-
-
-class _Edit(torch.autograd.Function):
-    """Edits a tensor as it is outside of all `vmap`s: each level hands it down with its axis in front."""
-
-    @staticmethod
-    def forward(value: Tensor, name: str) -> Tensor:
-        look = _looks[get_ident()]
-        assert look.edit is not None
-        index = look.calls.get(name, 0)
-        look.calls[name] = index + 1
-        edited = look.edit(name, index, value)
-        return edited.clone() if edited is value else edited  # a Function must not return its own input
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, str], output: Tensor) -> None:
-        ctx.mark_non_differentiable(output)
-
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple[int | None, None], value: Tensor, name: str) -> tuple[Tensor, int]:
-        assert in_dims[0] is not None
-        value = value.movedim(in_dims[0], 0)
-        return _Edit.apply(value, name), 0  # type: ignore[no-untyped-call]

@@ -1,7 +1,7 @@
-"""The zoo: every model by name, with its sizes in each preset.
+"""The zoo: every model by name, with its sizes in each preset; and your own, as `package.module:factory`.
 
-`released` is what the code behind the published numbers uses, `paper` what the paper's text says, and `quick` is small
-enough to train in a minute on a CPU. How long and with which optimiser a preset trains is the recipe's business.
+`released` is what the code behind the published numbers uses, `paper` what the paper's text says, and `quick` is
+small enough to train in a minute on a CPU. How a preset trains is the recipe's business.
 
 Example:
     >>> for name in ("lstm", "transformer", "ndr"):  # 32 functions, 8 symbols and the end mark
@@ -11,26 +11,30 @@ Example:
     ndr: 673,299
 """
 
+import importlib
+import inspect
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from ctlpp.files import UserError
-from ctlpp.models import own
-from ctlpp.models.gru import GRU
 from ctlpp.models.lstm import BiLSTM
-from ctlpp.models.lstm_uni import LSTM
 from ctlpp.models.ndr import NDR
-from ctlpp.models.rnn import RNN
+from ctlpp.models.recurrent import GRU, LSTM, RNN
 from ctlpp.models.transformer import Transformer
 
 PRESETS = ("released", "paper", "quick")
-Sizes = dict[str, Any]  # keyword arguments of a factory
+LARGEST = 65_536  # size of anything: beyond it no machine has the memory
+Sizes = dict[str, Any]  # keyword arguments of a model
+Factory = Callable[[int, int], nn.Module]  # (vocab_size, n_classes) -> a model of one seed
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class ModelSpec:
     """One model of the zoo."""
 
@@ -41,12 +45,11 @@ class ModelSpec:
 
 
 _recurrent: Sizes = {"embedding": 256, "width": 128, "dropout": 0.5}
-_recurrent_sizes = {
+_RECURRENT = {
     "released": _recurrent,
     "paper": _recurrent,
     "quick": {"embedding": 32, "width": 32, "dropout": 0.0},
 }
-
 _transformer: Sizes = {
     "width": 128,
     "heads": 4,
@@ -55,86 +58,189 @@ _transformer: Sizes = {
     "dropout": 0.1,
     "key_dropout": 0.1,
 }
-_transformer_sizes = {
+_TRANSFORMER = {
     "released": _transformer,
     "paper": _transformer | {"hidden": 512, "dropout": 0.5, "key_dropout": 0.0},
     "quick": {"width": 64, "heads": 4, "hidden": 128, "depth": 5, "dropout": 0.0, "key_dropout": 0.0},
 }
-
-_ndr_dropout: Sizes = {"dropout": 0.5, "key_dropout": 0.1, "gate_dropout": 0.1}
-_ndr: Sizes = {"width": 256, "heads": 4, "hidden": 512, "depth": 8, "test_depth": 10, **_ndr_dropout}
-_ndr_sizes = {
-    "released": _ndr,
-    "paper": _ndr | {"hidden": 1024, "test_depth": 8, "key_dropout": 0.0},
-    "quick": {
-        "width": 64,
-        "heads": 4,
-        "hidden": 64,
-        "depth": 5,
-        "test_depth": 5,
-        **dict.fromkeys(_ndr_dropout, 0.0),
-    },
+_ndr: Sizes = {"width": 256, "heads": 4, "hidden": 512, "depth": 8, "test_depth": 10}
+_ndr_quick: Sizes = {"width": 64, "heads": 4, "hidden": 64, "depth": 5, "test_depth": 5}
+_NDR = {
+    "released": _ndr | {"dropout": 0.5, "key_dropout": 0.1, "gate_dropout": 0.1},
+    "paper": _ndr
+    | {"hidden": 1024, "test_depth": 8, "dropout": 0.5, "key_dropout": 0.0, "gate_dropout": 0.1},
+    "quick": _ndr_quick | {"dropout": 0.0, "key_dropout": 0.0, "gate_dropout": 0.0},
 }
+_UNTIED = {preset: sizes | {"shared": False} for preset, sizes in _TRANSFORMER.items()}
 
 _specs = [
+    ModelSpec("lstm", "Bi-directional LSTM; both final states feed the classifier.", BiLSTM, _RECURRENT),
     ModelSpec(
-        name="lstm",
-        about="Bi-directional LSTM; both final states feed the classifier.",
-        factory=BiLSTM,
-        sizes=_recurrent_sizes,
+        "transformer",
+        "Transformer with relative positions, one layer shared by all depths.",
+        Transformer,
+        _TRANSFORMER,
     ),
+    ModelSpec("ndr", "Neural Data Router: geometric attention and copy gates, one shared layer.", NDR, _NDR),
     ModelSpec(
-        name="transformer",
-        about="Transformer with relative positions, one layer shared by all depths.",
-        factory=Transformer,
-        sizes=_transformer_sizes,
+        "lstm_uni",
+        "LSTM that reads only from the last token to the first, the order of application.",
+        LSTM,
+        _RECURRENT,
     ),
+    ModelSpec("gru", "GRU that reads from the last token to the first.", GRU, _RECURRENT),
+    ModelSpec("rnn", "Plain tanh RNN that reads from the last token to the first.", RNN, _RECURRENT),
     ModelSpec(
-        name="ndr",
-        about="Neural Data Router: geometric attention and copy gates, one shared layer.",
-        factory=NDR,
-        sizes=_ndr_sizes,
-    ),
-    ModelSpec(
-        name="lstm_uni",
-        about="LSTM that reads only from the last token to the first, the order of application.",
-        factory=LSTM,
-        sizes=_recurrent_sizes,
-    ),
-    ModelSpec(
-        name="gru",
-        about="GRU that reads from the last token to the first.",
-        factory=GRU,
-        sizes=_recurrent_sizes,
-    ),
-    ModelSpec(
-        name="rnn",
-        about="Plain tanh RNN that reads from the last token to the first.",
-        factory=RNN,
-        sizes=_recurrent_sizes,
-    ),
-    ModelSpec(
-        name="transformer_untied",
-        about="The Transformer with weights of its own in every layer.",
-        factory=Transformer,
-        sizes={preset: sizes | {"shared": False} for preset, sizes in _transformer_sizes.items()},
+        "transformer_untied", "The Transformer with weights of its own in every layer.", Transformer, _UNTIED
     ),
 ]
 MODELS = {spec.name: spec for spec in _specs}
 
 
 def build(name: str, vocab_size: int, n_classes: int, preset: str = "released") -> nn.Module:
-    """A model of the zoo, or, for `package.module:factory`, one of your own (which has no presets)."""
-    if preset not in PRESETS:
-        raise UserError(f"unknown preset {preset!r}: choose from {', '.join(PRESETS)}")
-    if ":" in name:
-        return own.make(own.load(name), vocab_size, n_classes, name)
-    if name not in MODELS:
-        raise UserError(f"unknown model {name!r}: choose from {', '.join(MODELS)}")
-    spec = MODELS[name]
-    return spec.factory(vocab_size, n_classes, **spec.sizes[preset])
+    """A model of the zoo, or your own."""
+    return make_model(find_model(name, preset)[1], vocab_size, n_classes, name, trial=":" in name)
 
 
 def parameters(model: nn.Module) -> int:
     """How many numbers of the model are trained."""
     return sum(p.numel() for p in model.parameters() if p.requires_grad)
+
+
+def find_model(
+    model: str | Factory, preset: str = "released", sizes: Mapping[str, Any] | None = None
+) -> tuple[str, Factory, Sizes]:
+    """Name, factory and all sizes of a model; `sizes` override those of the preset. Your own have no presets."""
+    sizes = dict(sizes or {})
+    if preset not in PRESETS:
+        raise UserError(f"‹preset› {preset}: choose from {', '.join(PRESETS)}")
+    if isinstance(model, str) and ":" not in model:
+        if model not in MODELS:
+            choices = f"{', '.join(MODELS)}, or package.module:factory"
+            raise UserError(f"unknown model {model!r}: choose from {choices}")
+        maker, every = MODELS[model].factory, MODELS[model].sizes[preset] | sizes
+        _check_sizes(model, maker, sizes, every)
+        return model, lambda vocab_size, n_classes: maker(vocab_size, n_classes, **every), every
+    if isinstance(model, str):
+        name, own = model, load_callable(model)
+    elif callable(model):
+        own = model
+        name = f"{getattr(model, '__module__', '?')}:{getattr(model, '__qualname__', type(model).__name__)}"
+    else:
+        raise UserError(
+            f"model of type {type(model).__name__}: give a name, package.module:factory or a callable"
+        )
+    return name, lambda vocab_size, n_classes: own(vocab_size, n_classes, **sizes), sizes
+
+
+def _check_sizes(model: str, factory: Callable[..., nn.Module], chosen: Sizes, every: Sizes) -> None:
+    """Refuse what the factory cannot take. every: all keyword arguments; chosen: those that the user gave."""
+    known = {
+        name: parameter.annotation
+        for name, parameter in inspect.signature(factory, eval_str=True).parameters.items()
+        if parameter.kind is parameter.KEYWORD_ONLY
+    }
+    for name, value in chosen.items():
+        if name not in known:
+            raise UserError(f"‹size› {name}={value}: {model} has no {name}; choose from {', '.join(known)}")
+        fits, rule = _RULES[known[name]]
+        if not fits(value):
+            raise UserError(f"‹size› {name}={value}: use {rule}")
+    width, heads = every["width"], every.get("heads", 1)
+    if width % heads and "heads" in chosen:
+        raise UserError(f"‹size› heads={heads}: must divide the width, {width}")
+    if width % heads:
+        raise UserError(f"‹size› width={width}: must be a multiple of the heads, {heads}")
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= LARGEST
+
+
+def _is_share(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1
+
+
+_WHOLE = f"a whole number from 1 to {LARGEST}"
+_RULES: dict[Any, tuple[Callable[[object], bool], str]] = {  # by the annotation of the keyword argument
+    int: (_is_whole, _WHOLE),
+    int | None: (lambda value: value is None or _is_whole(value), f"{_WHOLE}, or None"),
+    float: (_is_share, "a number from 0 to below 1"),
+    bool: (lambda value: isinstance(value, bool), "True or False"),
+}
+
+
+def load_callable(name: str, kind: str = "model", what: str = "factory") -> Any:
+    """The callable that `package.module:factory` names; modules of the working directory can be imported too.
+
+    kind, what: what error messages call it.
+    """
+    module_name, _, attribute = name.partition(":")
+    if not module_name or not attribute.isidentifier():
+        raise UserError(f"{kind} {name!r}: write it as package.module:{what}")
+    _refuse_python(module_name, name, kind)
+    if str(Path.cwd()) not in sys.path:
+        sys.path.append(str(Path.cwd()))
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as error:
+        missing = isinstance(error, ModuleNotFoundError)
+        remedy = "; start where it lies, or name its folder in PYTHONPATH" if missing else ""
+        raise UserError(f"{kind} {name!r}: cannot import {module_name}: {say(error)}{remedy}") from error
+    if not hasattr(module, attribute):
+        raise UserError(f"{kind} {name!r}: {module_name} has no {attribute!r}")
+    found = getattr(module, attribute)
+    if not callable(found):
+        raise UserError(f"{kind} {name!r}: {attribute} is of type {type(found).__name__}, not a callable")
+    if inspect.isroutine(found) or inspect.isclass(found):  # also by another module's name for it
+        _refuse_python(getattr(found, "__module__", None) or "", name, kind)
+    return found
+
+
+def _refuse_python(module_name: str, name: str, kind: str) -> None:
+    """Refuse modules of Python itself: names come from files, and those of strangers must do no harm."""
+    top = module_name.partition(".")[0]
+    if top in sys.stdlib_module_names:
+        raise UserError(f"{kind} {name!r} is no {kind}: {top} is part of Python")
+
+
+def make_model(
+    factory: Factory, vocab_size: int, n_classes: int, name: str | None = None, *, trial: bool = True
+) -> nn.Module:
+    """Call `factory` and try the model on a tiny batch. `name` is what error messages call it."""
+    who = f"model {getattr(factory, '__name__', factory) if name is None else repr(name)}"
+    try:
+        model = factory(vocab_size, n_classes)
+    except Exception as error:
+        raise UserError(f"{who}: the factory raised {say(error)}") from error
+    if not isinstance(model, nn.Module):
+        raise UserError(f"{who}: the factory returned {type(model).__name__}; it should return an nn.Module")
+    if trial:
+        _try(model, vocab_size, n_classes, who)
+    return model
+
+
+def _try(model: nn.Module, vocab_size: int, n_classes: int, who: str) -> None:
+    """Evaluate two sequences of four tokens."""
+    tokens = torch.arange(8).remainder(vocab_size).view(2, 4)
+    training = model.training
+    try:
+        with torch.no_grad():
+            out = model.eval()(tokens)
+    except Exception as error:
+        raise UserError(f"{who}: forward raised {say(error)}") from error
+    finally:
+        model.train(training)
+    if not isinstance(out, Tensor):
+        raise UserError(f"{who}: forward returns {type(out).__name__}; it should return a Tensor")
+    if out.shape != (2, n_classes):
+        shapes = f"{tuple(out.shape)} for tokens of shape (2, 4); it should return (2, {n_classes})"
+        raise UserError(f"{who}: forward returns {shapes}")
+    if not out.is_floating_point():
+        raise UserError(f"{who}: forward returns {out.dtype}; it should return floating-point logits")
+
+
+def say(error: BaseException) -> str:
+    """An error's type and the first line of its text."""
+    text = str(error).strip().partition("\n")[0]
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -59,9 +59,9 @@ def hindrance(record: RunRecord) -> str:
 def refusal(record: RunRecord) -> str:
     """What `ctlpp analyze` would say of a run's settings before it loads the weights; empty if it takes them."""
     from ctlpp.analysis.run import find_task
+    from ctlpp.models.zoo import find_model
     from ctlpp.runs.folder import read_config
     from ctlpp.training.crowd import check_seeds
-    from ctlpp.training.inputs import find_model
 
     try:
         config = read_config(record.folder)

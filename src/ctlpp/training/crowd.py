@@ -28,7 +28,7 @@ import torch
 from torch import Tensor, nn
 
 from ctlpp.files import UserError
-from ctlpp.models.own import Factory, make
+from ctlpp.models.zoo import Factory, make_model
 from ctlpp.training.streams import seed_keys
 
 _ALIGN = 16  # columns: every parameter starts at a multiple of 64 bytes
@@ -130,7 +130,7 @@ def gather(
     for seed in seeds:
         with drawn_from(seed):
             modules.append(
-                make(factory, vocab_size, n_classes, name, trial=not modules)
+                make_model(factory, vocab_size, n_classes, name, trial=not modules)
             )  # one stands for all
     places, start = {}, 0
     for name, parameter in modules[0].named_parameters():

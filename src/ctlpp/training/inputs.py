@@ -10,40 +10,9 @@ from typing import Any
 import torch
 
 from ctlpp.files import UserError
-from ctlpp.models.own import Factory, load
-from ctlpp.models.sizes import check_sizes
-from ctlpp.models.zoo import MODELS, PRESETS
 from ctlpp.runs.history import TRAINING
 from ctlpp.storage.task_json import to_json
 from ctlpp.training.batches import Split
-
-
-def find_model(
-    model: str | Factory, preset: str, options: Mapping[str, Any]
-) -> tuple[str, Factory, dict[str, Any]]:
-    """Name, factory and all keyword arguments of a model; `options` override those of the preset."""
-    if preset not in PRESETS:
-        raise UserError(f"unknown preset {preset!r}: choose from {', '.join(PRESETS)}")
-    if isinstance(model, str) and ":" not in model:
-        if model not in MODELS:
-            raise UserError(
-                f"unknown model {model!r}: choose from {', '.join(MODELS)}, or package.module:factory"
-            )
-        sizes = {**MODELS[model].sizes[preset], **options}
-        maker: Any = MODELS[model].factory
-        check_sizes(model, maker, options, sizes)
-        return model, lambda vocab_size, n_classes: maker(vocab_size, n_classes, **sizes), sizes
-    if isinstance(model, str):
-        own: Any = load(model)
-        name = model
-    elif callable(model):
-        own = model
-        name = f"{getattr(model, '__module__', '?')}:{getattr(model, '__qualname__', type(model).__name__)}"
-    else:
-        raise UserError(
-            f"model of type {type(model).__name__}: give a name, package.module:factory or a callable"
-        )
-    return name, lambda vocab_size, n_classes: own(vocab_size, n_classes, **options), dict(options)
 
 
 def find_device(name: str) -> torch.device:

@@ -19,13 +19,13 @@ import torch
 
 import ctlpp
 from ctlpp.files import UserError
-from ctlpp.models.own import Factory, load
+from ctlpp.models.zoo import Factory, find_model, load_callable
 from ctlpp.runs import checkpoint
 from ctlpp.runs.folder import FORMAT, check_kept, check_last, claim, locked, move, read_config, where
 from ctlpp.runs.observers import Notes, tell
 from ctlpp.training.batches import Batches, Curriculum
 from ctlpp.training.crowd import gather
-from ctlpp.training.inputs import Data, find_device, find_model, read_data
+from ctlpp.training.inputs import Data, find_device, read_data
 from ctlpp.training.loop import Training, fit
 from ctlpp.training.probe import memory_budget, probe, rehearse, seeds_at_a_time, try_kernels
 from ctlpp.training.recipe import Recipe, recipe_for
@@ -65,7 +65,7 @@ def train(
     recipe = recipe or recipe_for(name, preset, known.variant)
     place = find_device(device)
     curriculum = curriculum or (
-        load(recipe.curriculum, "curriculum", "function") if recipe.curriculum else None
+        load_callable(recipe.curriculum, "curriculum", "function") if recipe.curriculum else None
     )
     batches = Batches(known.splits["train"], recipe, list(seeds), place, curriculum)
     if curriculum is not None:

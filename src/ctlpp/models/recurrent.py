@@ -1,0 +1,108 @@
+"""Recurrent models that read in one direction: is reading in the order of application enough?
+
+They read from the last token to the first, as right-to-left data applies its functions; else `from_end=False`.
+
+Shapes: B batch, T tokens, E embedding width, D units, C classes.
+
+Example:
+    >>> import torch
+    >>> for model in (RNN, GRU, LSTM):
+    ...     print(tuple(model(vocab_size=41, n_classes=8)(torch.tensor([[3, 17, 35, 40]])).shape))
+    (1, 8)
+    (1, 8)
+    (1, 8)
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from ctlpp.models.activations import record
+from ctlpp.models.lstm import LSTMCell
+
+Step = Callable[[Tensor, Tensor, Tensor], Tensor]  # (W x, U h, h) -> h
+
+
+def rnn_step(Wx: Tensor, Uh: Tensor, h: Tensor) -> Tensor:
+    """The plain (Elman) RNN. All (B, D)."""
+    return (Wx + Uh).tanh()
+
+
+def gru_step(Wx: Tensor, Uh: Tensor, h: Tensor) -> Tensor:
+    """The GRU (Cho et al., 2014), its reset gate after the recurrent product.
+
+    Wx, Uh: (B, 3D), columns of reset, update, candidate; h: (B, D).
+    """
+    sizes = [2 * h.shape[-1], h.shape[-1]]
+    gates_x, candidate_x = Wx.split_with_sizes(sizes, dim=-1)
+    gates_h, candidate_h = Uh.split_with_sizes(sizes, dim=-1)
+    r, z = (gates_x + gates_h).sigmoid().chunk(2, dim=-1)  # (B, D) each
+    candidate = (candidate_x + r * candidate_h).tanh()
+    return torch.lerp(candidate, h.to(z.dtype), z)  # (1 − z) · candidate + z · h
+
+
+class Recurrent(nn.Module):
+    """h ← step(W x, U h, h), where W and U have `gates` columns per unit."""
+
+    def __init__(
+        self,
+        step: Step,
+        gates: int,
+        vocab_size: int,
+        n_classes: int,
+        *,
+        embedding: int = 256,
+        width: int = 128,
+        dropout: float = 0.5,
+        from_end: bool = True,
+    ) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(vocab_size, embedding)
+        self.dropout = nn.Dropout(dropout)
+        self.W = nn.Linear(embedding, gates * width)
+        self.U = nn.Linear(width, gates * width)
+        self.classify = nn.Linear(width, n_classes)
+        self.step, self.width, self.from_end = step, width, from_end
+        for weight in (*self.W.parameters(), *self.U.parameters()):
+            nn.init.uniform_(weight, -(width**-0.5), width**-0.5)
+
+    def forward(self, tokens: Tensor) -> Tensor:  # (B, T) -> (B, C)
+        x = self.dropout(self.embed(tokens.flip(1) if self.from_end else tokens)).transpose(0, 1)  # (T, B, E)
+        h = x.new_zeros(x.shape[1], self.width)  # (B, D)
+        for Wx in self.W(x).unbind(0):
+            h = record("state", self.step(Wx, self.U(h), h))
+        logits: Tensor = self.classify(record("readout", h))
+        return logits
+
+
+RNN = partial(Recurrent, rnn_step, 1)
+GRU = partial(Recurrent, gru_step, 3)
+
+
+class LSTM(nn.Module):
+    """One direction of the LSTM."""
+
+    def __init__(
+        self,
+        vocab_size: int,
+        n_classes: int,
+        *,
+        embedding: int = 256,
+        width: int = 128,
+        dropout: float = 0.5,
+        from_end: bool = True,
+    ) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(vocab_size, embedding)
+        self.dropout = nn.Dropout(dropout)
+        self.cell = LSTMCell(embedding, width)
+        self.classify = nn.Linear(width, n_classes)
+        self.from_end = from_end
+
+    def forward(self, tokens: Tensor) -> Tensor:  # (B, T) -> (B, C)
+        x = self.dropout(self.embed(tokens.flip(1) if self.from_end else tokens)).transpose(0, 1)  # (T, B, E)
+        states = [record("state", h) for h in self.cell(x)]  # T of (B, D)
+        logits: Tensor = self.classify(record("readout", states[-1]))
+        return logits
