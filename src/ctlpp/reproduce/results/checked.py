@@ -64,7 +64,7 @@ CHECKS = {
     "GPU kernels of the NDR: the same result and gradients": ("tests/kernels/test_ndr.py", ""),
     "GPU kernels of the Bi-LSTM": ("tests/kernels/test_lstm.py", ""),
     "GPU kernels of the Transformer": ("tests/kernels/test_transformer.py", ""),
-    "data of the released protocol": ("tests/benchmark/test_released.py", ""),
+    "data of the released protocol": ("tests/benchmark/test_splits.py", ""),
 }
 SETTINGS = ("steps", "batch", "lr", "warmup", "optimizer", "weight_decay", "clip")
 
