@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     from ctlpp.benchmark.task import Task
     from ctlpp.storage.folder import load
     from ctlpp.storage.proof import check
-    from ctlpp.training.evaluate import accuracy
+    from ctlpp.training.accuracy import accuracy
     from ctlpp.training.recipe import Recipe, recipe_for
-    from ctlpp.training.train import Run, load_run, train
+    from ctlpp.training.result import Run
+    from ctlpp.training.run import load_run, train
 
 _HOMES = {
     "Dataset": "benchmark.dataset",
@@ -33,17 +34,17 @@ _HOMES = {
     "Language": "benchmark.language",
     "Recipe": "training.recipe",
     "Restriction": "benchmark.graph",
-    "Run": "training.train",
+    "Run": "training.result",
     "Task": "benchmark.task",
     "VariantSpec": "benchmark.graph",
-    "accuracy": "training.evaluate",
+    "accuracy": "training.accuracy",
     "analyze": "analysis.study",
     "check": "storage.proof",
     "generate": "benchmark.dataset",
     "load": "storage.folder",
-    "load_run": "training.train",
+    "load_run": "training.run",
     "recipe_for": "training.recipe",
-    "train": "training.train",
+    "train": "training.run",
 }
 
 __all__ = [

@@ -24,8 +24,8 @@ SCRIPT = """
 import sys
 from dataclasses import replace
 from ctlpp.reproduce import executing, pieces, plan
-from ctlpp.reproduce.results.writing import Written
-executing.write_results = lambda out: Written(0, 0, 0, (), ())
+from ctlpp.reproduce.page import Summary
+executing.write_results = lambda out: Summary(0, 0, 0, (), ())
 pieces.CHECKPOINT_MINUTES = 0.0005
 small = (("symbols", 4), ("functions", 8), ("max_length", 3), ("train", 200), ("iid", 20), ("ood", 30))
 plan.SIZES["quick"] = replace(plan.QUICK, seeds=2, data=small, steps={"lstm": int(sys.argv.pop(1))})

@@ -10,7 +10,7 @@ import pytest
 from ctlpp.figures.seeds import Dots
 from ctlpp.figures.style import style
 from ctlpp.figures.table1 import LABELS, Entry, draw_table1
-from ctlpp.reproduce.results.kinds import KINDS
+from ctlpp.reproduce.results import CONDITIONS
 
 DOTS = Dots((0.2, 0.9, 1.0, 1.0), 0.775, (0.4, 0.97))
 ALL = [
@@ -22,8 +22,8 @@ ALL = [
 
 
 def test_every_kind_of_data_has_a_colour_of_its_own() -> None:
-    assert [*LABELS] == [kind.name for kind in KINDS]
-    assert len({colour for _, colour in LABELS.values()}) == len(KINDS)
+    assert [*LABELS] == [kind.name for kind in CONDITIONS]
+    assert len({colour for _, colour in LABELS.values()}) == len(CONDITIONS)
 
 
 @pytest.mark.parametrize("entries", [ALL, ALL[:1], ALL[2:5]])

@@ -12,7 +12,7 @@ from tests.report.conftest import config_of, make_run, make_task
 from ctlpp.models.zoo import MODELS
 from ctlpp.report.compare import mismatches, results, settings
 from ctlpp.report.grid import grids
-from ctlpp.reproduce.results.verdicts import judge
+from ctlpp.reproduce.judge import judge
 from ctlpp.runs.folder import RunRecord, SeedResult, find_runs
 from ctlpp.statistics.published import PUBLISHED
 from ctlpp.statistics.summary import summarise

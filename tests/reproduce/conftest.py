@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.reproduce.making import make_piece, scatter
 
-from ctlpp.reproduce.results.writing import write_page, write_results
+from ctlpp.reproduce.page import write_page, write_results
 
 
 @pytest.fixture(scope="session")

@@ -87,7 +87,9 @@ def config(cell: PlannedRun, task: Task, seeds: Sequence[int]) -> dict[str, Any]
         parameters={"lstm": 407_816, "transformer": 155_018, "ndr": 673_299}[cell.model],
         engine=ENGINE,
     )
-    made["task"]["recipe"] = json.loads(json.dumps(Settings(variant=cell.variant, **cell.options).recipe()))
+    made["task"]["recipe"] = json.loads(
+        json.dumps(Settings(variant=cell.variant, **cell.options).of_splits())
+    )
     return made
 
 

@@ -86,10 +86,10 @@ def reproduce(
     """
     from ctlpp.cli.options import parse_seeds
     from ctlpp.reproduce.executing import Orders
+    from ctlpp.reproduce.page import check_page, check_report
     from ctlpp.reproduce.pieces import check_place
     from ctlpp.reproduce.plan import plan as make_plan
-    from ctlpp.reproduce.results.cells import RUNS
-    from ctlpp.reproduce.results.writing import check_page, check_report
+    from ctlpp.reproduce.results import RUNS
     from ctlpp.runs.folder import run_folders
 
     numbers = None if seeds is None else parse_seeds(seeds)
@@ -128,8 +128,8 @@ def work_off(cells: Sequence[PlannedRun], out: Path, orders: Orders, page: Path 
 
     from ctlpp.cli.main import fail
     from ctlpp.reproduce.executing import MachineError, execute, machine_trouble
-    from ctlpp.reproduce.results.writing import write_page
-    from ctlpp.training.engine import find_device
+    from ctlpp.reproduce.page import write_page
+    from ctlpp.training.inputs import find_device
 
     if find_device(orders.device).type == "cpu" and all(cell.preset == "quick" for cell in cells):
         torch.set_num_threads(1)  # such small products gain nothing from a second thread
@@ -145,7 +145,7 @@ def work_off(cells: Sequence[PlannedRun], out: Path, orders: Orders, page: Path 
         if not (line := machine_trouble(error)):
             raise
         fail(line, code=1)
-    said = written.beside(outcome.seeds, sum(len(cell.seeds) for cell in cells))
+    said = written.message(outcome.seeds, sum(len(cell.seeds) for cell in cells))
     typer.echo(f"{said}\nTables, figures and report in {out}")
     finish(outcome)
 
@@ -226,7 +226,7 @@ def print_plan(cells: Sequence[PlannedRun], out: Path, orders: Orders) -> None:
 def _kind(device: str) -> str:
     """The kind of device to estimate for; it need not be there."""
     if device == "auto":
-        from ctlpp.training.engine import find_device
+        from ctlpp.training.inputs import find_device
 
         return find_device(device).type
     kind = device.partition(":")[0]

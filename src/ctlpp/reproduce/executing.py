@@ -18,9 +18,9 @@ from ctlpp.reproduce.failures import forget_failure, note_failure
 from ctlpp.reproduce.holding import BusyError, held
 from ctlpp.reproduce.keeping import shrink
 from ctlpp.reproduce.pacing import Alarm, Pages
+from ctlpp.reproduce.page import Summary, write_results
 from ctlpp.reproduce.pieces import Piece, Standing, stand, take
 from ctlpp.reproduce.plan import PlannedRun
-from ctlpp.reproduce.results.writing import Written, write_results
 from ctlpp.runs.folder import read_run
 from ctlpp.runs.untrusted import DamagedError, read_json
 
@@ -76,7 +76,7 @@ class MachineError(Exception):
 
 def execute(
     cells: Sequence[PlannedRun], out: Path, orders: Orders, screen: Screen
-) -> tuple[Outcome, Written]:
+) -> tuple[Outcome, Summary]:
     """Work off the cells, and keep tables, figures and report in step with what is there."""
     outcome, alarm, pages = Outcome(), Alarm(orders.minutes), Pages(lambda: write_results(out))
     work = [
@@ -173,7 +173,7 @@ def _work_on(job: _Job) -> None:
     """Whatever the piece still needs."""
     from ctlpp.benchmark.dataset import generate
     from ctlpp.figures.whole_run import analyze_run
-    from ctlpp.training.train import train
+    from ctlpp.training.run import train
 
     cell, folder, orders = job.cell, job.piece.folder, job.orders
     for left in folder.glob(".*.part"):  # by a process that was killed
