@@ -27,7 +27,7 @@ from ctlpp.analysis import quick_ndr
 from ctlpp.analysis.quick_ndr import QuickNDR
 from ctlpp.figures.whole_run import analyze_run
 from ctlpp.runs import checkpoint
-from ctlpp.training.run import load_run
+from ctlpp.training.train import load_run
 
 SEEDS = 25
 KEPT = Path(__file__).parent.parent / "results" / "runs" / "ndr-R-released-repeats" / "12-24" / "weights"

@@ -17,22 +17,22 @@ SEEDS, STEPS = 12, 40
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--serial", action="store_true", help="without a rehearsal")
+    parser.add_argument("--serial", action="store_true", help="compile kernels one by one")
     told = parser.parse_args()
     with tempfile.TemporaryDirectory() as cache:
         os.environ["TRITON_CACHE_DIR"] = cache  # before Triton is imported
         import torch
 
         from ctlpp import generate, recipe_for, train
-        from ctlpp.training import probe, run
+        from ctlpp.training import engine
 
         if not torch.cuda.is_available():
             raise SystemExit("no CUDA card here: kernels are compiled for one")
         data = generate("A", protocol="paper")
         recipe = recipe_for("ndr", steps=STEPS, eval_every=0)
-        rehearse = (lambda *_: None) if told.serial else probe.rehearse
+        precompile = (lambda *_: None) if told.serial else engine.precompile_steps
         begin = time.perf_counter()
-        with patch.object(run, "rehearse", rehearse):
+        with patch.object(engine, "precompile_steps", precompile):
             done = train("ndr", data, seeds=range(SEEDS), recipe=recipe, device="cuda")
         weights = done.crowd.weights.double().abs().sum().item()
         print(

@@ -28,7 +28,7 @@ import torch
 from ctlpp.kernels import shared_weights
 from ctlpp.kernels.ffn import Tile
 from ctlpp.models.zoo import MODELS
-from ctlpp.training.crowd import gather
+from ctlpp.training.crowd import init_crowd
 from ctlpp.training.recipe import recipe_for
 from ctlpp.training.step import Optimizer, Stepper
 
@@ -88,11 +88,11 @@ class Steps:
     def __init__(self, seeds: int, lengths: list[int]) -> None:
         self.lengths, self.all = lengths, slice(0, seeds)
         ndr = partial(MODELS["ndr"].factory, **MODELS["ndr"].sizes["released"])
-        self.crowd = gather(ndr, VOCABULARY, CLASSES, range(seeds), "cuda")
+        self.crowd = init_crowd(ndr, VOCABULARY, CLASSES, range(seeds), "cuda")
         self.crowd.module.train()
         self.start, recipe = self.crowd.weights.clone(), recipe_for("ndr")
         self.stepper = Stepper(self.crowd, recipe, Optimizer.of(self.crowd), seeds, True)
-        self.stepper.dials.turn(recipe, 0)
+        self.stepper.scalars.set(recipe, 0)
         draw = torch.Generator().manual_seed(0)
         shapes = {L: ((VOCABULARY, (BATCH, L + 2)), (CLASSES, (BATCH,))) for L in lengths}
         self.batches = {

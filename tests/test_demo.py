@@ -13,7 +13,7 @@ import pytest
 from ctlpp import demo
 from ctlpp.benchmark.dataset import generate
 from ctlpp.training.recipe import recipe_for
-from ctlpp.training.run import train
+from ctlpp.training.train import train
 
 
 def test_the_demonstration_ends_with_a_table_and_can_be_repeated(

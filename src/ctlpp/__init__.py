@@ -23,10 +23,9 @@ if TYPE_CHECKING:
     from ctlpp.benchmark.task import Task
     from ctlpp.storage.folder import load
     from ctlpp.storage.proof import check
-    from ctlpp.training.accuracy import accuracy
+    from ctlpp.training.evaluate import accuracy
     from ctlpp.training.recipe import Recipe, recipe_for
-    from ctlpp.training.result import Run
-    from ctlpp.training.run import load_run, train
+    from ctlpp.training.train import Run, load_run, train
 
 _HOMES = {
     "Dataset": "benchmark.dataset",
@@ -34,17 +33,17 @@ _HOMES = {
     "Language": "benchmark.language",
     "Recipe": "training.recipe",
     "Restriction": "benchmark.graph",
-    "Run": "training.result",
+    "Run": "training.train",
     "Task": "benchmark.task",
     "VariantSpec": "benchmark.graph",
-    "accuracy": "training.accuracy",
+    "accuracy": "training.evaluate",
     "analyze": "analysis.study",
     "check": "storage.proof",
     "generate": "benchmark.dataset",
     "load": "storage.folder",
-    "load_run": "training.run",
+    "load_run": "training.train",
     "recipe_for": "training.recipe",
-    "train": "training.run",
+    "train": "training.train",
 }
 
 __all__ = [

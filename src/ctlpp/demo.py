@@ -92,7 +92,7 @@ def work(model: str, variant: str, out: Path, seeds: int, steps: int | None) -> 
     """Train the seeds of one model on one variant, or go on with it; gives the final accuracies."""
     from ctlpp.storage.folder import load
     from ctlpp.training.recipe import recipe_for
-    from ctlpp.training.run import train
+    from ctlpp.training.train import train
 
     changes: dict[str, Any] = {} if steps is None else {"steps": steps, "eval_every": steps}
     run = train(

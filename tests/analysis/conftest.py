@@ -12,9 +12,9 @@ from ctlpp.benchmark.dataset import Dataset, generate
 from ctlpp.benchmark.task import Task
 from ctlpp.cli import main as cli
 from ctlpp.models.activations import record
-from ctlpp.training.crowd import Crowd, gather
+from ctlpp.training.crowd import Crowd, init_crowd
 from ctlpp.training.recipe import Recipe
-from ctlpp.training.run import train
+from ctlpp.training.train import train
 
 SYMBOLS, FUNCTIONS = 4, 8
 RECIPE = Recipe(steps=30, batch=32, lr=0.01, warmup=5, eval_every=10, checkpoint_every=10)
@@ -80,7 +80,7 @@ def task() -> Task:
 def systematic(task: Task) -> Crowd:
     """Two seeds with one code for everything."""
     every = [[0]] * FUNCTIONS
-    return gather(
+    return init_crowd(
         lambda v, c: Coded(task, [0] * FUNCTIONS, every, noise=0.01), task.vocabulary.size, SYMBOLS, [3, 8]
     )
 
@@ -90,7 +90,7 @@ def two_codes(task: Task) -> Crowd:
     """Two seeds whose groups write and read codes of their own."""
     group = [0 if name in task.groups["a"] else 1 for name in task.functions]
     reads = [[code] for code in group]
-    return gather(lambda v, c: Coded(task, group, reads, noise=0.01), task.vocabulary.size, SYMBOLS, [0, 1])
+    return init_crowd(lambda v, c: Coded(task, group, reads, noise=0.01), task.vocabulary.size, SYMBOLS, [0, 1])
 
 
 @pytest.fixture(scope="session")

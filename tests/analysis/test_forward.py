@@ -8,11 +8,11 @@ import torch
 from ctlpp.analysis.forward import activations, in_parts
 from ctlpp.models.activations import recording
 from ctlpp.models.zoo import build
-from ctlpp.training.crowd import Crowd, gather
+from ctlpp.training.crowd import Crowd, init_crowd
 
 
 def make(*seeds: int) -> Crowd:
-    return gather(lambda v, c: build("ndr", v, c, "quick"), 8, 3, list(seeds))
+    return init_crowd(lambda v, c: build("ndr", v, c, "quick"), 8, 3, list(seeds))
 
 
 def test_activations_of_one_seed_are_those_of_the_module() -> None:

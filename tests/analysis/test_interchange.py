@@ -18,7 +18,7 @@ from ctlpp.benchmark.task import Task
 from ctlpp.models.activations import Activations, editing, record, recording
 from ctlpp.models.recurrent import GRU
 from ctlpp.models.zoo import build
-from ctlpp.training.crowd import Crowd, gather
+from ctlpp.training.crowd import Crowd, init_crowd
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +97,7 @@ def shares_one_by_one(found: Analysis, crowd: Crowd) -> Array:
 
 @pytest.mark.parametrize("name", ["ndr", "transformer", "lstm", "gru"])
 def test_all_bases_give_what_a_loop_over_donors_consumers_and_bases_gives(name: str, tiny: Task) -> None:
-    crowd = gather(lambda v, c: build(name, v, c, "quick"), tiny.vocabulary.size, 3, seeds=[1, 2])
+    crowd = init_crowd(lambda v, c: build(name, v, c, "quick"), tiny.vocabulary.size, 3, seeds=[1, 2])
     found = analyze(crowd, tiny, bases=None)
     assert found.interchange is not None
     assert found.bases == turns(found.inputs) == 8
@@ -107,7 +107,7 @@ def test_all_bases_give_what_a_loop_over_donors_consumers_and_bases_gives(name: 
 @pytest.mark.parametrize("name", ["ndr", "rnn"])
 def test_some_bases_are_a_part_of_all(name: str, tiny: Task) -> None:
     """Each turn adds one base to every donor and consumer, so that counts never fall."""
-    crowd = gather(lambda v, c: build(name, v, c, "quick"), tiny.vocabulary.size, 3, seeds=[1, 2])
+    crowd = init_crowd(lambda v, c: build(name, v, c, "quick"), tiny.vocabulary.size, 3, seeds=[1, 2])
     before, last = np.zeros(1), 0
     for bases in (1, 2, 3, 4, 8):
         found = analyze(crowd, tiny, bases=bases)
@@ -180,16 +180,16 @@ def test_a_model_reads_again_only_what_it_needs_to_go_on_from_a_state(tiny: Task
         "lstm_uni": "head",
     }
     for name, rest in expected.items():
-        crowd = gather(
+        crowd = init_crowd(
             lambda v, c, name=name: build(name, v, c, "quick"), tiny.vocabulary.size, 3, seeds=[1, 2]
         )  # type: ignore[misc]
         assert how_it_goes_on(crowd, tiny) == rest, name
-    forwards = gather(lambda v, c: GRU(v, c, width=8, from_end=False), tiny.vocabulary.size, 3, seeds=[1, 2])
+    forwards = init_crowd(lambda v, c: GRU(v, c, width=8, from_end=False), tiny.vocabulary.size, 3, seeds=[1, 2])
     assert how_it_goes_on(forwards, tiny) == "tail"
 
 
 def test_a_model_that_cannot_go_on_from_a_state_reads_its_whole_input(tiny: Task) -> None:
-    crowd = gather(Looking, tiny.vocabulary.size, 3, seeds=[0, 1])
+    crowd = init_crowd(Looking, tiny.vocabulary.size, 3, seeds=[0, 1])
     assert how_it_goes_on(crowd, tiny) == "everything"
     found = analyze(crowd, tiny, bases=None)
     assert found.interchange is not None
@@ -198,7 +198,7 @@ def test_a_model_that_cannot_go_on_from_a_state_reads_its_whole_input(tiny: Task
 
 def test_progress_adds_up_to_a_hundred_steps_a_seed(tiny: Task) -> None:
     for name, bases, vectorised in (("ndr", 1, True), ("gru", 5, True), ("lstm", 2, False)):
-        crowd = gather(
+        crowd = init_crowd(
             lambda v, c, name=name: build(name, v, c, "quick"), tiny.vocabulary.size, 3, seeds=[0, 1, 2]
         )  # type: ignore[misc]
         done: list[int] = []

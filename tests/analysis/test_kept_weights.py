@@ -15,11 +15,11 @@ import safetensors.torch
 
 from ctlpp.analysis.study import analyze
 from ctlpp.benchmark.task import Task
+from ctlpp.models.zoo import find_model
 from ctlpp.runs.history import History
 from ctlpp.statistics.correlation import correlate
 from ctlpp.storage.task_json import from_json
-from ctlpp.training.crowd import Crowd, gather
-from ctlpp.training.inputs import find_model
+from ctlpp.training.crowd import Crowd, init_crowd
 
 RUNS = Path(__file__).parents[2] / "results" / "runs"
 EXPECTED = json.loads(Path(__file__).with_name("kept_weights.json").read_text())
@@ -31,7 +31,7 @@ def load_kept(run: Path, seeds: list[int]) -> tuple[Crowd, Task]:
     config = json.loads((run / "config.json").read_text())
     task, *_ = from_json(json.dumps({"splits": {}, **config["task"]}))
     _, factory, _ = find_model(config["model"], config["preset"], config["options"])
-    crowd = gather(factory, config["vocab_size"], config["n_classes"], seeds)
+    crowd = init_crowd(factory, config["vocab_size"], config["n_classes"], seeds)
     for row, seed in enumerate(seeds):
         for name, value in safetensors.torch.load_file(run / "weights" / f"seed-{seed}.safetensors").items():
             crowd.parameters()[name][row] = value

@@ -16,7 +16,7 @@ from ctlpp.benchmark.dataset import generate
 from ctlpp.benchmark.task import Task
 from ctlpp.models.activations import record
 from ctlpp.models.zoo import build
-from ctlpp.training.crowd import Crowd, gather
+from ctlpp.training.crowd import Crowd, init_crowd
 
 
 def subject_of(crowd: Crowd, inputs: Inputs) -> Subject:
@@ -55,7 +55,7 @@ def test_effects_of_places_near_the_best_are_those_of_all_inputs(
     model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     task = generate("R", symbols=4, functions=8, max_length=3, train=100, iid=9, ood=9).task
-    crowd = gather(
+    crowd = init_crowd(
         lambda v, c: build(model, v, c, "quick"), task.vocabulary.size, task.n_symbols, seeds=[0, 1]
     )
     inputs = Inputs.of(task)
@@ -81,7 +81,7 @@ def test_fewer_inputs_than_the_first_few_are_enough(systematic: Crowd, task: Tas
 def test_effects_in_a_crowd_are_those_of_each_seed_alone(task: Task) -> None:
     inputs = Inputs.of(task)
     code, read = [0] * task.n_functions, [[0]] * task.n_functions
-    crowd = gather(  # with so much noise, places that are near the best one for some seeds are far for others
+    crowd = init_crowd(  # with so much noise, places that are near the best one for some seeds are far for others
         lambda v, c: Coded(task, code, read, noise=0.6), task.vocabulary.size, task.n_symbols, seeds=range(4)
     )
     together = find_places(subject_of(crowd, inputs), inputs)

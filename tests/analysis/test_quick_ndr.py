@@ -10,7 +10,7 @@ from ctlpp.analysis.states import Layout
 from ctlpp.analysis.subject import Subject
 from ctlpp.models.activations import recording
 from ctlpp.models.ndr import NDR
-from ctlpp.training.crowd import Crowd, gather
+from ctlpp.training.crowd import Crowd, init_crowd
 
 VOCABULARY, CLASSES = 11, 3
 needs_bytes = pytest.mark.skipif(
@@ -22,7 +22,7 @@ def crowd(depth: int = 4, seeds: int = 1) -> Crowd:
     def factory(v: int, c: int) -> nn.Module:
         return NDR(v, c, width=16, heads=2, hidden=24, depth=depth, test_depth=depth)
 
-    made = gather(factory, VOCABULARY, CLASSES, list(range(seeds)))
+    made = init_crowd(factory, VOCABULARY, CLASSES, list(range(seeds)))
     for value in made.parameters().values():  # scales and biases that are not 1 and 0
         value += 0.3 * torch.randn(value.shape, generator=torch.Generator().manual_seed(value.numel()))
     return made
@@ -48,7 +48,7 @@ def test_only_one_seed_of_the_module_itself_has_a_quick_way() -> None:
         pass
 
     assert quick_ndr(crowd(seeds=2)) is None
-    assert quick_ndr(gather(Own, VOCABULARY, CLASSES, [0])) is None
+    assert quick_ndr(init_crowd(Own, VOCABULARY, CLASSES, [0])) is None
 
 
 def undecided(depth: int) -> Crowd:

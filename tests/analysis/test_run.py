@@ -16,7 +16,7 @@ from ctlpp.benchmark.dataset import Dataset, generate
 from ctlpp.figures import whole_run
 from ctlpp.figures.whole_run import analyze_run
 from ctlpp.runs.history import History
-from ctlpp.training.run import train
+from ctlpp.training.train import train
 
 
 def test_the_command_says_what_it_found_and_where(

@@ -15,7 +15,7 @@ from ctlpp.benchmark.dataset import generate
 from ctlpp.benchmark.task import Task
 from ctlpp.kernels.fast import without_workspace
 from ctlpp.models.zoo import MODELS, build
-from ctlpp.training.crowd import Crowd, gather
+from ctlpp.training.crowd import Crowd, init_crowd
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +128,7 @@ def test_every_pair_and_single_is_answered_as_the_network_answers_it(
 @pytest.mark.parametrize("order", ["right-to-left", "left-to-right"])
 def test_every_model_of_the_zoo_can_be_analysed_whichever_way_it_reads(name: str, order: str) -> None:
     task = generate("A", symbols=3, functions=4, max_length=3, train=30, iid=5, ood=5, order=order).task
-    crowd = gather(lambda v, c: build(name, v, c, "quick"), task.vocabulary.size, 3, seeds=[0, 1, 2])
+    crowd = init_crowd(lambda v, c: build(name, v, c, "quick"), task.vocabulary.size, 3, seeds=[0, 1, 2])
     found = analyze(crowd, task)
     assert not [note for note in found.notes if "columns of the prefix" not in note]
     assert all(np.isfinite(values).all() for values in found.measures.values())
@@ -137,7 +137,7 @@ def test_every_model_of_the_zoo_can_be_analysed_whichever_way_it_reads(name: str
 @pytest.mark.parametrize("name", ["ndr", "lstm", "gru"])
 def test_a_seed_has_the_same_numbers_alone_and_in_a_crowd(name: str, task: Task) -> None:
     seeds = [
-        gather(lambda v, c: build(name, v, c, "quick"), task.vocabulary.size, 4, seeds=s)
+        init_crowd(lambda v, c: build(name, v, c, "quick"), task.vocabulary.size, 4, seeds=s)
         for s in ([4, 7], [7])
     ]
     many, alone = (analyze(crowd, task) for crowd in seeds)
@@ -152,7 +152,7 @@ def test_a_gpu_finds_what_a_cpu_finds(name: str, task: Task) -> None:
     without_workspace()  # as after training: what cuBLAS cannot do without one must not be asked of it
     here, there = (
         analyze(
-            gather(
+            init_crowd(
                 lambda v, c: build(name, v, c, "quick"), task.vocabulary.size, task.n_symbols, [0, 1], device
             ),
             task,
@@ -166,7 +166,7 @@ def test_a_gpu_finds_what_a_cpu_finds(name: str, task: Task) -> None:
 
 def test_for_a_recurrent_model_interchange_is_the_accuracy_on_the_pair_itself(task: Task) -> None:
     """It reads the first function before the second, so its state is all that the second one sees."""
-    crowd = gather(lambda v, c: build("gru", v, c, "quick"), task.vocabulary.size, 4, seeds=[0, 1])
+    crowd = init_crowd(lambda v, c: build("gru", v, c, "quick"), task.vocabulary.size, 4, seeds=[0, 1])
     found = analyze(crowd, task)
     assert found.effect is not None
     found_at_two = found.place is not None and (found.place[:, 0] == 2).all()
@@ -188,7 +188,7 @@ class Silent(nn.Module):
 
 
 def test_a_model_that_records_nothing_gets_the_analyses_of_its_answers_and_a_note(task: Task) -> None:
-    found = analyze(gather(Silent, task.vocabulary.size, 4, [0, 1]), task)
+    found = analyze(init_crowd(Silent, task.vocabulary.size, 4, [0, 1]), task)
     assert set(found.measures) == {"pairs_train", "pairs_ood", "codes"}
     assert found.notes == [
         'the model records no "readout": no similarity of representations',
@@ -219,7 +219,7 @@ def test_numbers_that_are_not_finite_do_no_harm(task: Task, two_codes: Crowd) ->
 
 def test_one_group_has_nothing_to_cross(task: Task) -> None:
     task = generate("CTL", symbols=3, functions=4, max_length=3, train=30, iid=5, ood=5).task
-    found = analyze(gather(lambda v, c: build("ndr", v, c, "quick"), task.vocabulary.size, 3, [0]), task)
+    found = analyze(init_crowd(lambda v, c: build("ndr", v, c, "quick"), task.vocabulary.size, 3, [0]), task)
     assert np.isnan(found.measures["interchange_across"]).all()
     assert np.isfinite(found.measures["interchange_within"]).all()
     assert found.notes == ["no group meets new consumers in the test: measures across groups are not defined"]
@@ -228,7 +228,7 @@ def test_one_group_has_nothing_to_cross(task: Task) -> None:
 def test_the_five_groups_of_s_are_compared_where_the_test_crosses_them() -> None:
     settings = {"max_length": 4, "train": 300, "iid": 5, "ood": 5, "shared_functions": 4, "shared_symbols": 2}
     task = generate("S", symbols=4, functions=12, **settings).task
-    found = analyze(gather(lambda v, c: build("ndr", v, c, "quick"), task.vocabulary.size, 4, [0]), task)
+    found = analyze(init_crowd(lambda v, c: build("ndr", v, c, "quick"), task.vocabulary.size, 4, [0]), task)
     assert found.inputs.partners == {"a1": ("b1",), "b1": ("a1",)}
     assert found.inputs.firsts.sum() == found.inputs.seconds.sum() / 2 == 4
     never_first = np.isin(found.inputs.group_of, [found.inputs.groups.index(g) for g in ("a2", "b2", "o")])

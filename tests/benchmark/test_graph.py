@@ -1,14 +1,34 @@
+"""Sampling graphs, from Python and from TOML: what they mean, and what is said of a mistake."""
+
+import re
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctlpp.benchmark.graph import IN, OUT, Graph, Restriction, check_graph, complete_graph
+from ctlpp.benchmark.dataset import Dataset, generate
+from ctlpp.benchmark.graph import (
+    IN,
+    OUT,
+    Edge,
+    Graph,
+    Restriction,
+    VariantSpec,
+    check_graph,
+    complete_graph,
+    function_names,
+    read_spec,
+)
+from ctlpp.benchmark.variants import Settings, specify
 
 GROUPS = {"a": ("f", "g"), "b": ("h",)}
 FINE = {IN: "a b", "a": "b OUT", "b": "a OUT"}
+EVERYTHING = [*product((IN, "a", "b"), "ab"), *product("ab", [OUT])]
 
 
 def rule(source: str, function: str, *symbols: int) -> Restriction:
@@ -21,92 +41,21 @@ def checked(
     check_graph(Graph.of(after, lengths=lengths, restrictions=rules), "train", GROUPS, n_symbols=3)
 
 
-def test_a_sound_graph_is_accepted() -> None:
-    checked(FINE, rules=[rule("a", "h", 0, 2), rule(IN, "f", 1), rule("b", "g")])
-
-
-@pytest.mark.parametrize(
-    ("after", "text"),
-    [
-        ({IN: "a c", "a": "OUT"}, "train graph: edge IN -> c: unknown group 'c'; choose from OUT, a, b"),
-        (
-            {IN: "a", "a": "OUT", "c": "a"},
-            "train graph: edge c -> a: unknown group 'c'; choose from IN, a, b",
-        ),
-        ({IN: "a", "a": "OUT IN"}, "train graph: edge a -> IN: unknown group 'IN'; choose from OUT, a, b"),
-        ({IN: "a", OUT: "a"}, "train graph: edge OUT -> a: unknown group 'OUT'; choose from IN, a, b"),
-        (
-            {IN: "a OUT", "a": "OUT"},
-            "edge IN -> OUT: an example needs at least one function; go through a group",
-        ),
-        ({IN: "a", "a": "a OUT OUT"}, "train graph: edge a -> OUT is given twice; once is enough"),
-        ({IN: "a", "a": "a"}, "train graph: there is no way from IN to OUT; add edges that lead there"),
-        ({"a": "OUT"}, "train graph: there is no way from IN to OUT; add edges that lead there"),
-        ({}, "train graph: there is no way from IN to OUT; add edges that lead there"),
-        (
-            {IN: "a", "a": "OUT", "b": "a"},
-            "train graph: group b cannot be reached from IN; add an edge to it or drop its edges",
-        ),
-        (
-            {IN: "a b", "a": "b OUT", "b": "b"},
-            "train graph: group b is a dead end; add an edge from it toward OUT",
-        ),
-    ],
-)
-def test_a_mistake_in_the_edges_is_named(after: dict[str, str], text: str) -> None:
-    with pytest.raises(ValueError, match=text):
-        checked(after)
-
-
-@pytest.mark.parametrize("lengths", [(), (0, 1), (-1,)])
-def test_lengths_below_one_are_refused(lengths: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match=r"train graph: lengths must be 1 to \d+, not \["):
-        checked(FINE, lengths=lengths)
-
-
-def test_lengths_that_could_never_be_counted_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"train graph: lengths must be 1 to \d+, not \[1, 1000000000\]"):
-        checked(FINE, lengths=(1, 10**9))
-
-
-@pytest.mark.parametrize(
-    ("bad", "text"),
-    [
-        (
-            rule("a", "q", 0),
-            "restriction of 'q' after 'a': there is no function 'q'; choose from those of the groups",
-        ),
-        (
-            rule("a", "f", 0),
-            "restriction of 'f' after 'a': there is no edge a -> a; restrict an edge that exists",
-        ),
-        (
-            rule("c", "f", 0),
-            "restriction of 'f' after 'c': there is no edge c -> a; restrict an edge that exists",
-        ),
-        (rule("a", "h", 1, 3), "restriction of 'h' after 'a': no symbol has the index 3; use 0 to 2"),
-        (rule("a", "h", -1), "restriction of 'h' after 'a': no symbol has the index -1; use 0 to 2"),
-    ],
-)
-def test_a_mistake_in_a_restriction_is_named(bad: Restriction, text: str) -> None:
-    with pytest.raises(ValueError, match=f"train graph: {text}"):
-        checked(FINE, rules=[bad])
+def test_functions_are_named_by_letters() -> None:
+    assert " ".join(function_names(32)) == "a b c d e f g h i j k l m n o p q r s t u v w x y z A B C D E F"
+    assert function_names(54)[50:] == ("Y", "Z", "aa", "ab")
+    assert len(set(function_names(10_000))) == 10_000
 
 
 def test_everything_follows_everything_in_the_complete_graph() -> None:
     graph = complete_graph("ab", [2])
-    assert set(graph.edges) == {*product((IN, "a", "b"), "ab"), *product("ab", [OUT])}
+    assert set(graph.edges) == set(EVERYTHING)
     check_graph(graph, "any", GROUPS, n_symbols=3)
 
 
-edges = st.sets(st.sampled_from([*product((IN, "a", "b"), "ab"), *product("ab", [OUT])]))
-
-
-@given(edges, edges)
-def test_what_two_graphs_share_is_what_both_allow(
-    one: set[tuple[str, str]], other: set[tuple[str, str]]
-) -> None:
-    def walks(chosen: set[tuple[str, str]]) -> set[tuple[str, ...]]:
+@given(st.sets(st.sampled_from(EVERYTHING)), st.sets(st.sampled_from(EVERYTHING)))
+def test_what_two_graphs_share_is_what_both_allow(one: set[Edge], other: set[Edge]) -> None:
+    def walks(chosen: set[Edge]) -> set[tuple[str, ...]]:
         words = [word for length in (1, 2, 3) for word in product("ab", repeat=length)]
         return {w for w in words if all(step in chosen for step in zip((IN, *w), (*w, OUT), strict=True))}
 
@@ -114,3 +63,223 @@ def test_what_two_graphs_share_is_what_both_allow(
     both = graphs[0].shared_with(graphs[1])
     assert walks(set(both.edges)) == walks(one) & walks(other)
     assert both.lengths == (1, 2, 3)
+
+
+def test_a_sound_graph_is_accepted() -> None:
+    checked(FINE, rules=[rule("a", "h", 0, 2), rule(IN, "f", 1), rule("b", "g")])
+
+
+NO_WAY = "there is no way from IN to OUT; add edges that lead there"
+EDGE_MISTAKES: list[tuple[dict[str, str], str]] = [
+    ({IN: "a c", "a": "OUT"}, "edge IN -> c: unknown group 'c'; choose from OUT, a, b"),
+    ({IN: "a", "a": "OUT", "c": "a"}, "edge c -> a: unknown group 'c'; choose from IN, a, b"),
+    ({IN: "a", "a": "OUT IN"}, "edge a -> IN: unknown group 'IN'; choose from OUT, a, b"),
+    ({IN: "a", OUT: "a"}, "edge OUT -> a: unknown group 'OUT'; choose from IN, a, b"),
+    ({IN: "a OUT", "a": "OUT"}, "edge IN -> OUT: an example needs at least one function"),
+    ({IN: "a", "a": "a OUT OUT"}, "edge a -> OUT is given twice; once is enough"),
+    ({IN: "a", "a": "a"}, NO_WAY),
+    ({"a": "OUT"}, NO_WAY),
+    ({}, NO_WAY),
+    (
+        {IN: "a", "a": "OUT", "b": "a"},
+        "group b cannot be reached from IN; add an edge to it or drop its edges",
+    ),
+    ({IN: "a b", "a": "b OUT", "b": "b"}, "group b is a dead end; add an edge from it toward OUT"),
+]
+RULE_MISTAKES = [
+    (rule("a", "q", 0), "restriction of 'q' after 'a': there is no function 'q'"),
+    (rule("a", "f", 0), "restriction of 'f' after 'a': there is no edge a -> a; restrict one that exists"),
+    (rule("c", "f", 0), "restriction of 'f' after 'c': there is no edge c -> a; restrict one that exists"),
+    (rule("a", "h", 1, 3), "restriction of 'h' after 'a': no symbol has the index 3; use 0 to 2"),
+    (rule("a", "h", -1), "restriction of 'h' after 'a': no symbol has the index -1; use 0 to 2"),
+]
+
+
+def test_mistakes_in_edges_lengths_and_restrictions_are_named() -> None:
+    for after, text in EDGE_MISTAKES:
+        with pytest.raises(ValueError, match=f"^train graph: {text}"):
+            checked(after)
+    for lengths in ((), (0, 1), (-1,), (1, 10**9)):
+        with pytest.raises(ValueError, match=r"^train graph: lengths must be 1 to 128, not \["):
+            checked(FINE, lengths=lengths)
+    for bad, text in RULE_MISTAKES:
+        with pytest.raises(ValueError, match=f"^train graph: {text}"):
+            checked(FINE, rules=[bad])
+
+
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "graphs").glob("*.toml"))
+SMALL: dict[str, Any] = {"symbols": 4, "max_length": 3, "train": 60, "iid": 5, "ood": 10}
+TOML = """
+name = "mine"
+[groups]
+a = 3
+b = 2
+[train]
+edges = ["IN -> a b", "a -> b OUT", "b -> a OUT"]
+[ood]
+edges = ["IN -> a b", "a -> a OUT", "b -> b OUT"]
+"""
+
+
+def generate_from(text: str, folder: Path, **options: Any) -> Dataset:
+    path = folder / "graph.toml"
+    path.write_text(text, encoding="utf-8")
+    return generate(path, **(SMALL | options))
+
+
+def test_a_file_or_a_spec_that_spells_out_a_variant_equals_the_variant(tmp_path: Path) -> None:
+    variant = generate("A", functions=8, **SMALL)
+    spec = specify(Settings(variant="A", symbols=4, functions=8, max_length=3))
+    in_python = generate(replace(spec, name="mine"), **SMALL)
+    in_toml = generate_from(TOML.replace("a = 3", "a = 4").replace("b = 2", "b = 4"), tmp_path)
+    for own in (in_python, in_toml):
+        assert own.task == replace(variant.task, variant="mine")
+        assert own.texts("train") == variant.texts("train")
+        assert own.texts("ood") == variant.texts("ood")
+
+
+def test_a_spec_may_have_restrictions_and_function_names_of_its_own() -> None:
+    groups = {"turn": ("left", "right"), "flip": ("up", "down")}
+    only_0_and_1 = rule("turn", "up", 0, 1)
+    train = {IN: "turn", "turn": "flip", "flip": "turn OUT"}
+    spec = VariantSpec(
+        groups=groups,
+        train=Graph.of(train, lengths=[2, 4], restrictions=[only_0_and_1]),
+        ood=Graph.of({IN: "flip", "flip": "turn", "turn": "flip OUT"}, lengths=[2]),
+    )
+    dataset = generate(spec, symbols=4, train=20, iid=4, ood=10)
+    task = dataset.task
+    assert task.variant == "own"
+    assert task.language("train").count(2) == 4 * 2 * 2 - 2 * 2
+    assert sorted(task.functions) == ["down", "left", "right", "up"]
+    pairs = [text.split() for text, _ in dataset.texts("train") if len(text.split()) == 3]
+    assert all(second in groups["flip"] and first in groups["turn"] for second, first, _ in pairs)
+    received = {task.functions[first][int(start)] for second, first, start in pairs if second == "up"}
+    assert received <= {0, 1}
+
+
+def test_names_and_lengths_have_defaults(tmp_path: Path) -> None:
+    task = generate_from(TOML, tmp_path).task
+    assert (task.variant, task.train_graph.lengths, task.ood_graph.lengths) == ("mine", (1, 2, 3), (2, 3))
+    task = generate_from(TOML.replace('name = "mine"', "") + "lengths = [5, 2, 2]", tmp_path).task
+    assert (task.variant, task.ood_graph.lengths) == ("graph", (2, 5))
+
+
+def test_the_worked_examples_make_data() -> None:
+    assert len(EXAMPLES) >= 2
+    for path in EXAMPLES:
+        dataset = generate(path, train=5000, iid=100, ood=100)
+        assert (dataset.size("train"), dataset.size("iid"), dataset.size("ood")) == (5000, 100, 100)
+        assert dataset.shared("train", "ood") == 0
+
+
+OOD = '["IN -> a b", "a -> a OUT", "b -> b OUT"]'
+MISTAKES = [  # a line of TOML, what somebody wrote instead, what is said
+    ("b = 2", "", "train graph: edge IN -> b: unknown group 'b'; choose from OUT, a"),
+    ("b = 2", "b = 0", "[groups]: b = 0 must be a whole number from 1 to 10000"),
+    ("b = 2", "b = true", "[groups]: b = True must be a whole number from 1 to 10000"),
+    ("b = 2", "b = 2\nIN = 2", "'IN' cannot name a group: use letters and digits, but not IN or OUT"),
+    ("b = 2", 'b = 2\n"c d" = 2', "'c d' cannot name a group: use letters and digits, but not IN or OUT"),
+    ("b = 2", "b = 2\nc = 1", "group c has no edge in either graph; add one or drop the group"),
+    ("b = 2", "b = 22", "functions 25: only 24 different bijections of 4 symbols exist"),
+    ("a -> b OUT", "a b OUT", "[train] edges: 'a b OUT' must look like \"a -> b c OUT\""),
+    ("a -> b OUT", "a ->", "[train] edges: 'a ->' must look like \"a -> b c OUT\""),
+    ("a -> b OUT", "a x -> b", "[train] edges: 'a x -> b' must look like \"a -> b c OUT\""),
+    (OOD, '["IN -> a", "a -> OUT", "b -> a"]', "OOD graph: group b cannot be reached from IN"),
+    (OOD, '"IN -> a"', "[ood]: edges and restrictions must be lists"),
+    (OOD, "[1]", '[ood] edges: 1 must look like "a -> b c OUT"'),
+    ("a -> a OUT", "a -> b a OUT", "the train and OOD graphs share"),
+    ("[ood]", "[test]", "the file: unknown key 'test'; choose from groups, train, ood, name"),
+    (
+        "[groups]\na = 3\nb = 2",
+        "groups = 3",
+        "[groups]: give each group a number of functions, such as a = 16",
+    ),
+    ("[groups]\na = 3\nb = 2", "[groups]", "[groups]: give each group a number of functions, such as a = 16"),
+    ("[groups]\na = 3\nb = 2", "", "the file: groups is missing"),
+    ("[ood]\n", "[ood]\nlengths = []\n", "OOD graph: lengths must be 1 to 128, not []"),
+    ("[ood]\n", "[ood]\nlengths = [2.5]\n", "[ood] lengths must be a list of whole numbers such as [2, 3]"),
+    ("[ood]\n", "[ood]\nfill = 2\n", "[ood]: unknown key 'fill'; choose from edges, lengths, restrictions"),
+    ("[ood]\nedges", "[ood]\n#", "[ood]: edges is missing"),
+    ("mine", "S", "S is a variant of the paper: give your graph a name of its own"),
+    ("mine", " ", "name: must be a printable text, not ' '"),
+    ("mine", "a\\nb", "name: must be a printable text, not 'a\\nb'"),
+    ("[groups]", "[groups", "not a readable TOML file"),
+    ("[groups]", "x = " + 2000 * "[" + "\n[groups]", "not a readable TOML file"),
+]
+TABLES = [  # what somebody wrote for a restriction
+    ('{ from = "a", function = "z", symbols = [0] }', "there is no function 'z'"),
+    ('{ from = "a", function = "d", symbols = 1 }', "symbols must be a list of whole numbers"),
+    ('{ from = "a", function = "d", symbols = ["1"] }', "symbols must be a list of whole numbers"),
+    ('{ from = "a", function = "d" }', "[train] restrictions: symbols is missing"),
+    ('{ to = "a" }', "[train] restrictions: unknown key 'to'; choose from from, function, symbols"),
+    ('"a"', "[train] restrictions: must be a table with from, function, symbols, not 'a'"),
+]
+
+
+def test_a_mistake_in_the_file_is_named_in_one_line(tmp_path: Path) -> None:
+    tables = [("[train]\n", f"[train]\nrestrictions = [{table}]\n", text) for table, text in TABLES]
+    for line, instead, text in [*MISTAKES, *tables]:
+        assert line in TOML
+        with pytest.raises(ValueError, match=re.escape(text)) as caught:
+            generate_from(TOML.replace(line, instead, 1), tmp_path)
+        assert len(str(caught.value).splitlines()) == 1
+
+
+def test_restrictions_hold_in_the_data(tmp_path: Path) -> None:
+    table = '{ from = "a", function = "d", symbols = [0, 2] }'
+    dataset = generate_from(TOML.replace("[train]", f"[train]\nrestrictions = [{table}]"), tmp_path)
+    pairs = [text.split() for text, _ in dataset.texts("train") if re.fullmatch("d [abc] .", text)]
+    assert {dataset.task.functions[first][int(start)] for _, first, start in pairs} == {0, 2}
+
+
+def test_graphs_that_share_examples_are_refused_with_one_of_them(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"share 36 examples of length 2, for instance '[abc] [abc] \d'"):
+        generate_from(TOML.replace("a -> b OUT", "a -> a b OUT"), tmp_path)
+
+
+def test_graphs_that_differ_only_by_restrictions_may_be_disjoint() -> None:
+    def restricted(**symbols: tuple[int, ...]) -> Graph:
+        rules = [rule(IN, function, *allowed) for function, allowed in symbols.items()]
+        return Graph.of({IN: "a", "a": "OUT"}, lengths=[1], restrictions=rules)
+
+    spec = VariantSpec(
+        groups={"a": ("f", "g", "h")}, train=restricted(f=(0, 1)), ood=restricted(f=(2, 3), g=(), h=())
+    )
+    dataset = generate(spec, symbols=4, train=10, iid=0, ood=2)
+    assert {text for text, _ in dataset.texts("ood")} == {"f 2", "f 3"}
+    with pytest.raises(ValueError, match="share 1 examples of length 1, for instance 'f 1'"):
+        generate(replace(spec, ood=restricted(f=(1, 2), g=(), h=())), symbols=4, train=10, iid=0, ood=2)
+
+
+def test_a_graph_without_an_example_of_its_lengths_is_refused(tmp_path: Path) -> None:
+    text = TOML.replace('"IN -> a b", "a -> b OUT"', '"IN -> a", "a -> b"')
+    with pytest.raises(ValueError, match=r"train graph: it has no example of any of the lengths \[1, 3\]"):
+        generate_from(text.replace("[train]", "[train]\nlengths = [1, 3]"), tmp_path)
+
+
+def test_the_number_of_functions_is_that_of_the_file(tmp_path: Path) -> None:
+    assert generate_from(TOML, tmp_path, functions=5).task.n_functions == 5
+    with pytest.raises(ValueError, match="functions 6: the groups of mine have 5 together; leave it out"):
+        generate_from(TOML, tmp_path, functions=6)
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "graph.toml"
+    with pytest.raises(ValueError, match=r"graph\.toml does not exist: name a TOML file with a graph"):
+        read_spec(path, 6)
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(ValueError, match=r"graph\.toml: not a readable TOML file"):
+        read_spec(path, 6)
+
+
+@pytest.mark.parametrize("name", ["IN", "", "x y", 'x"y', "\n", "3"])
+def test_names_that_cannot_be_written_are_refused(name: str) -> None:
+    graph, ood = (Graph.of({IN: "a", "a": "a OUT"}, lengths=[n]) for n in (1, 2))
+    with pytest.raises(ValueError, match="cannot name a group"):
+        generate(VariantSpec(groups={name: ("f",), "a": ("g",)}, train=graph, ood=ood), **SMALL)
+    if name != "IN":
+        with pytest.raises(
+            ValueError, match="cannot name a function: use letters and digits, beginning with"
+        ):
+            generate(VariantSpec(groups={"a": (name, "g")}, train=graph, ood=ood), **SMALL)

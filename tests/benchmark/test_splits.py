@@ -1,24 +1,29 @@
-"""What is in the splits: sizes, balance, membership, disjointness, and the quirks of the released protocol."""
+"""What is in the splits: sizes, balance, membership, disjointness, few sequences, released data."""
 
+import re
+import subprocess
+import sys
 from fractions import Fraction
 from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import chi2_contingency
+from scipy.stats import chi2_contingency, chisquare
 
 from ctlpp.benchmark.dataset import Dataset, generate
+from ctlpp.benchmark.language import Examples, join
+from ctlpp.benchmark.sampling import RELEASED, WEIGHTINGS, Limit
 from ctlpp.benchmark.splits import balance, filled
+from ctlpp.benchmark.variants import PROTOCOLS, VARIANTS
 from ctlpp.storage.folder import rows
 
 SMALL: dict[str, Any] = {"symbols": 4, "functions": 12, "max_length": 4, "train": 700, "iid": 90, "ood": 90}
 STAGED: dict[str, Any] = {"shared_functions": 4, "shared_symbols": 2}
-VARIANTS = ("CTL", "A", "R", "S")
 each_variant = pytest.mark.parametrize("variant", VARIANTS)
-each_protocol = pytest.mark.parametrize("protocol", ["paper", "released"])
+each_protocol = pytest.mark.parametrize("protocol", PROTOCOLS)
 
 
 @cache
@@ -50,23 +55,20 @@ def test_lengths_get_the_same_number_unless_they_are_full(room: dict[int, int], 
     assert not others or max(sizes.values()) - min(others) <= 1
 
 
+@given(st.floats(0, 1), st.integers(0, 10**400))
+def test_a_share_of_a_number_of_any_size_is_a_whole_number_next_to_it(fill: float, count: int) -> None:
+    part = filled(fill, count)
+    assert 0 <= part <= count
+    assert abs(part - Fraction(fill) * count) <= 1
+
+
 @each_variant
 @each_protocol
-def test_no_example_is_twice_in_a_split_and_every_one_is_in_the_graph(variant: str, protocol: str) -> None:
+def test_every_example_is_right_in_its_graph_and_in_no_split_twice(variant: str, protocol: str) -> None:
     dataset = small(variant, protocol)
     for name, split in dataset.splits.items():
         assert len(inputs(dataset, name)) == dataset.size(name) > 0
-        for examples in split.values():
-            assert dataset.task.language(name).contains(examples).all()
-
-
-@each_variant
-@each_protocol
-def test_outputs_are_what_the_functions_make_of_the_start_one_after_the_other(
-    variant: str, protocol: str
-) -> None:
-    dataset = small(variant, protocol)
-    for name in dataset.splits:
+        assert all(dataset.task.language(name).contains(examples).all() for examples in split.values())
         for text, output in dataset.texts(name):
             *functions, start = text.split()
             symbol = int(start)
@@ -82,33 +84,22 @@ def test_splits_are_disjoint(variant: str, protocol: str) -> None:
     sampled = [name for name in dataset.splits if name not in ("train", "iid", "singles", "pairs")]
     assert sampled == ["ood", "any"] + ["shared_path", "unseen_symbols"] * (variant == "S")
     for name in sampled:
-        assert not inputs(dataset, name) & inputs(dataset, "train")
-        assert not inputs(dataset, name) & inputs(dataset, "iid")
+        assert not inputs(dataset, name) & (inputs(dataset, "train") | inputs(dataset, "iid"))
     both = inputs(dataset, "train") & inputs(dataset, "iid")
     assert len(both) == dataset.shared("train", "iid")
-    if protocol == "paper":
-        assert not both
-
-
-@each_variant
-def test_paper_sizes_are_those_asked_for(variant: str) -> None:
-    dataset = small(variant)
-    assert [dataset.size(name) for name in ("train", "iid", "ood", "any")] == [700, 90, 90, 90]
+    assert len(both) == (len(dataset["iid"][2]) if protocol == "released" else 0)
 
 
 @each_variant
 def test_paper_lengths_are_balanced_up_to_the_fill_rule(variant: str) -> None:
+    assert [small(variant).size(name) for name in ("train", "iid", "ood", "any")] == [700, 90, 90, 90]
     dataset = default(variant)
-    exist = {n: dataset.task.language("train").count(n) for n in dataset.task.train_graph.lengths}
     train, iid = by_length(dataset, "train"), by_length(dataset, "iid")
     open_ended = []
-    for length, count in exist.items():
-        if count == 0 or length == 1:
-            continue
-        used = train[length] + iid.get(length, 0)
-        assert used <= count // 2
-        if used < count // 2:
-            open_ended.append(train[length])
+    for length in [n for n in train if n > 1]:
+        used, half = train[length] + iid.get(length, 0), dataset.task.language("train").count(length) // 2
+        assert used <= half
+        open_ended += [train[length]] * (used < half)
     assert max(open_ended) - min(open_ended) <= 1
     assert max(train.values()) == max(open_ended)
     assert max(by_length(dataset, "ood").values()) - min(by_length(dataset, "ood").values()) <= 1
@@ -117,89 +108,56 @@ def test_paper_lengths_are_balanced_up_to_the_fill_rule(variant: str) -> None:
 def test_paper_sizes_of_the_default_a() -> None:
     dataset = default("A")
     assert by_length(dataset, "train") == {1: 256, 2: 1848, 3: 32568, 4: 88442, 5: 88443, 6: 88443}
-    assert by_length(dataset, "iid") == dict.fromkeys(range(2, 7), 200)
-    assert by_length(dataset, "ood") == dict.fromkeys(range(2, 7), 200)
+    assert by_length(dataset, "iid") == by_length(dataset, "ood") == dict.fromkeys(range(2, 7), 200)
 
 
-@pytest.mark.parametrize("variant", ["CTL", "A", "R"])
-def test_paper_trains_on_every_single_application(variant: str) -> None:
-    dataset = small(variant)
-    singles = {f"{f} {s}" for f in dataset.task.functions for s in range(4)}
-    assert inputs(dataset, "singles") == singles
-    assert singles <= inputs(dataset, "train")
-    assert 1 not in dataset["iid"]
-
-
-@each_protocol
-def test_s_never_trains_on_a_single_application(protocol: str) -> None:
-    dataset = small("S", protocol)
-    assert all(length % 2 == 0 for name in ("train", "iid", "ood") for length in dataset[name])
-    assert dataset.size("singles") == 12 * 4
+def test_paper_trains_on_every_single_application_but_s_on_none() -> None:
+    for variant in ("CTL", "A", "R"):
+        dataset = small(variant)
+        singles = {f"{f} {s}" for f in dataset.task.functions for s in range(4)}
+        assert inputs(dataset, "singles") == singles
+        assert singles <= inputs(dataset, "train")
+        assert 1 not in dataset["iid"]
+    for protocol in PROTOCOLS:
+        dataset = small("S", protocol)
+        assert all(length % 2 == 0 for name in ("train", "iid", "ood") for length in dataset[name])
+        assert dataset.size("singles") == 12 * 4
 
 
 @each_variant
-@each_protocol
-def test_pairs_are_all_pairs_of_functions_on_all_symbols(variant: str, protocol: str) -> None:
-    dataset = small(variant, protocol)
-    names = dataset.task.functions
-    assert inputs(dataset, "pairs") == {f"{g} {f} {s}" for f in names for g in names for s in range(4)}
-
-
-@each_variant
-def test_pairs_are_labelled_by_whether_training_allows_the_succession(variant: str) -> None:
-    dataset = small(variant)
-    task = dataset.task
+def test_pairs_are_all_pairs_labelled_by_whether_training_allows_the_succession(variant: str) -> None:
+    task = small(variant).task
     home = {f: group for group, members in task.groups.items() for f in members}
     rules = {(rule.source, rule.function): rule.symbols for rule in task.train_graph.restrictions}
-    labels = [row for batch in rows(task, dataset["pairs"]) for row in batch.to_pylist()]
-    assert len(labels) == 12 * 12 * 4
+    labels = [row for batch in rows(task, small(variant)["pairs"]) for row in batch.to_pylist()]
+    names = task.functions
+    assert {row["input"] for row in labels} == {
+        f"{g} {f} {s}" for f in names for g in names for s in range(4)
+    }
     for row in labels:
         second, first, start = row["input"].split()
-        symbol = task.functions[first][int(start)]
         succession = (home[first], home[second]) in task.train_graph.edges
         received = rules.get((home[first], second), range(4))
-        assert row["allowed"] == (succession and symbol in received)
+        assert row["allowed"] == (succession and task.functions[first][int(start)] in received)
     assert {row["allowed"] for row in labels} == ({True} if variant == "CTL" else {True, False})
 
 
 @each_variant
 def test_any_has_all_kinds_of_compositions_of_two_or_more_functions(variant: str) -> None:
     dataset = small(variant)
-    lengths = {*dataset.task.train_graph.lengths, *dataset.task.ood_graph.lengths} - {1}
-    assert set(dataset["any"]) == lengths
-    kinds = {(text.split()[0], text.split()[1]) for text in inputs(dataset, "any")}
+    assert set(dataset["any"]) == {*dataset.task.train_graph.lengths, *dataset.task.ood_graph.lengths} - {1}
+    kinds = {tuple(text.split()[:2]) for text in inputs(dataset, "any")}
     assert len(kinds) > 40, "of the 144 pairs of functions"
-
-
-def test_s_has_splits_for_the_shared_functions() -> None:
-    dataset = small("S")
-    task = dataset.task
-    home = {f: group for group, members in task.groups.items() for f in members}
-    rules = {(rule.source, rule.function): rule.symbols for rule in task.train_graph.restrictions}
-    for name, seen in (("shared_path", True), ("unseen_symbols", False)):
-        assert dataset.size(name) > 20
-        for text in inputs(dataset, name):
-            *functions, start = text.split()
-            symbol = int(start)
-            applied = functions[::-1]
-            for first, second in zip(applied[::2], applied[1::2], strict=True):
-                symbol = task.functions[first][symbol]
-                assert (symbol in rules[home[first], second]) is seen
-                symbol = task.functions[second][symbol]
 
 
 def test_diagnostic_splits_have_what_is_left_if_fewer_exist_than_in_ood() -> None:
     dataset = generate("S", symbols=4, functions=8, max_length=2, train=10, iid=2, ood=8, **STAGED)
     task = dataset.task
-    assert dataset.size("ood") == 8
-    used = sum(map(len, [dataset["train"][2], dataset["iid"][2]]))
-    assert used == 12
-    left = task.language("shared_path").all(2)
-    texts = {task.describe(left, row) for row in range(len(left))}
-    assert inputs(dataset, "shared_path") <= texts - inputs(dataset, "train") - inputs(dataset, "iid")
-    assert dataset.size("shared_path") == min(
-        8, len(texts - inputs(dataset, "train") - inputs(dataset, "iid"))
-    )
+    shared = task.language("shared_path").all(2)
+    texts = {task.describe(shared, row) for row in range(len(shared))}
+    left = texts - inputs(dataset, "train") - inputs(dataset, "iid")
+    assert inputs(dataset, "shared_path") <= left
+    assert dataset.size("shared_path") == min(8, len(left))
 
 
 @pytest.mark.parametrize("variant", ["CTL", "A", "R"])
@@ -209,8 +167,171 @@ def test_the_order_of_training_examples_within_a_length_carries_no_information(v
     assert chi2_contingency(halves).pvalue > 1e-4
 
 
-@given(st.floats(0, 1), st.integers(0, 10**400))
-def test_a_share_of_a_number_of_any_size_is_a_whole_number_next_to_it(fill: float, count: int) -> None:
-    part = filled(fill, count)
-    assert 0 <= part <= count
-    assert abs(part - Fraction(fill) * count) <= 1
+@pytest.mark.parametrize("variant", ["A", "R"])
+def test_released_draws_train_and_iid_together_with_half_of_the_pairs(variant: str) -> None:
+    dataset = default(variant, "released")
+    language = dataset.task.language("train")
+    joint = balance(301_000, {n: language.count(n) // 2 for n in range(2, 7)})
+    assert joint == {2: 2048, 3: 32768, 4: 88728, 5: 88728, 6: 88728}
+    train, iid = by_length(dataset, "train"), by_length(dataset, "iid")
+    assert {n: train[n] + iid[n] for n in range(3, 7)} == {n: joint[n] for n in range(3, 7)}
+    assert sum(iid.values()) == 1000
+    assert chisquare([iid[n] for n in joint], [joint[n] * 1000 / 301_000 for n in joint]).pvalue > 1e-4
+
+
+@each_variant
+def test_released_has_no_singles_and_all_permitted_pairs(variant: str) -> None:
+    dataset = default(variant, "released")
+    language = dataset.task.language("train")
+    assert 1 not in dataset["train"]
+    assert sorted(language.rank(dataset["train"][2]).tolist()) == list(range(language.count(2)))
+
+
+@settings(max_examples=150)
+@given(
+    variant=st.sampled_from(VARIANTS),
+    protocol=st.sampled_from(PROTOCOLS),
+    fill=st.sampled_from([0.1, 0.3, 0.5, 0.999, 1.0]),
+    sizes=st.tuples(st.integers(1, 700), st.integers(0, 300), st.integers(0, 300)),
+    weighting=st.sampled_from(WEIGHTINGS),
+)
+def test_any_sizes_are_either_met_exactly_or_refused(
+    variant: str, protocol: str, fill: float, sizes: tuple[int, int, int], weighting: str
+) -> None:
+    options: dict[str, Any] = {"symbols": 3, "functions": 5, "max_length": 4, "fill": fill}
+    options |= {"shared_functions": 1, "shared_symbols": 3} if variant == "S" else {}
+    options |= dict(zip(("train", "iid", "ood"), sizes, strict=True))
+    try:
+        dataset = generate(variant, protocol=protocol, weighting=weighting, **options)
+    except ValueError as error:
+        assert str(error).startswith(("train ", "iid ", "ood "))  # noqa: PT017
+        return
+    found = {name: dataset.size(name) for name in dataset.splits}
+    assert (found.get("iid", 0), found.get("ood", 0)) == sizes[1:]
+    assert found["train"] == sizes[0] if protocol == "paper" else found["train"] >= sizes[0]
+    if "iid" in found and protocol == "paper":
+        assert dataset.shared("train", "iid") == 0
+    assert all(len(inputs(dataset, name)) == size for name, size in found.items())
+
+
+def test_train_and_iid_may_use_all_there_is() -> None:
+    sizes: dict[str, Any] = {"symbols": 4, "functions": 8, "max_length": 4, "ood": 5}
+    most = 32 + (128 + 512 + 2048) // 2
+    for iid in (0, 1, 500, 1344):
+        dataset = generate("A", train=most - iid, iid=iid, **sizes)
+        assert dataset.size("train") == most - iid
+        assert (dataset.size("iid") if iid else 0) == iid
+        with pytest.raises(ValueError, match="distinct"):
+            generate("A", train=most - iid, iid=iid + 1, **sizes)
+
+
+def test_without_iid_and_ood_examples_those_splits_are_left_out() -> None:
+    dataset = generate("A", symbols=4, functions=8, max_length=3, train=100, iid=0, ood=0)
+    assert list(dataset.splits) == ["train", "singles", "pairs"]
+    with pytest.raises(ValueError, match="unknown split 'iid': choose from train, singles, pairs"):
+        dataset["iid"]
+
+
+def test_counts_beyond_64_bits_make_data_like_any_other() -> None:
+    options: dict[str, Any] = {"functions": 60, "max_length": 12, "train": 20_000, "iid": 100, "ood": 100}
+    for limit in (None, "n/5"):
+        dataset = generate("CTL", distinct_sequences=limit, **options)
+        assert dataset.task.language("train").count(12) == 8 * 60**12
+        assert set(dataset["ood"]) == {13, 14, 15, 16}
+        assert len(inputs(dataset, "train") | inputs(dataset, "iid") | inputs(dataset, "ood")) == 20_200
+    both = both_splits(dataset)
+    expected = {n: -(-len(both[n]) // 5) for n in range(3, 13)}
+    assert {n: count for n, count in counted(dataset).items() if n > 2} == expected
+
+
+def test_nearly_all_examples_can_be_drawn_step_by_step() -> None:
+    options: dict[str, Any] = {
+        "functions": 8,
+        "max_length": 4,
+        "fill": 0.999,
+        "train": 440,
+        "iid": 6,
+        "ood": 10,
+    }
+    assert generate("S", **options, **STAGED).size("train") == 440
+
+
+def both_splits(dataset: Dataset) -> dict[int, Examples]:
+    train, iid = dataset["train"], dataset["iid"]
+    return {n: join([train[n], iid[n]]) if n in iid else train[n] for n in train}
+
+
+def counted(dataset: Dataset) -> dict[int, int]:
+    """Length -> distinct function sequences of train and iid."""
+    return {n: len(set(map(tuple, both.functions.tolist()))) for n, both in both_splits(dataset).items()}
+
+
+@each_variant
+@each_protocol
+def test_a_limit_of_sequences_holds_and_everything_else_is_as_without_it(variant: str, protocol: str) -> None:
+    plain, limited = (
+        generate(variant, protocol=protocol, train=20_000, distinct_sequences=limit) for limit in (None, 3000)
+    )
+    complete = 2 if protocol == "released" else 1
+    without, found = counted(plain), counted(limited)
+    assert max(n for length, n in found.items() if length > complete) == 3000
+    assert all(n == min(without[length], 3000) for length, n in found.items() if length > complete)
+    assert by_length(plain, "iid") == by_length(limited, "iid")
+    for name in ("ood", "singles", "pairs"):
+        assert plain.texts(name) == limited.texts(name)
+    for length in [n for n in found if n > complete]:
+        same = sorted(plain["train"][length].keys().tolist()) == sorted(
+            limited["train"][length].keys().tolist()
+        )
+        assert len(plain["train"][length]) == len(limited["train"][length])
+        assert same == (without[length] <= 3000), "a length with few sequences is drawn as without the limit"
+
+
+def test_the_data_of_the_authors_code_has_about_seven_symbols_a_sequence() -> None:
+    dataset = generate("R", protocol="released", distinct_sequences=RELEASED)
+    assert counted(dataset) == {2: 512, 3: 4682, 4: 12_676, 5: 12_676, 6: 12_676}
+    both = both_splits(generate("R", protocol="released", distinct_sequences=12_599))[6]
+    assert len(both) == 88_728
+    _, symbols = np.unique(both.sequences(), return_counts=True)
+    assert (len(symbols), symbols.max(), round(symbols.mean(), 2)) == (12_599, 8, 7.04)
+
+
+def too_few(variant: str, limit: Limit) -> str:
+    with pytest.raises(ValueError, match=r"^distinct_sequences ") as caught:
+        generate(variant, protocol="released", distinct_sequences=limit)
+    return str(caught.value)
+
+
+def test_too_few_sequences_for_so_many_examples_is_a_mistake_that_says_how_many_it_takes() -> None:
+    needed = "88728 examples of 6 functions need 11091 sequences"
+    assert too_few("A", 1000) == f"distinct_sequences 1000: {needed}; use 11091 or more, or fewer examples"
+    assert too_few("A", "n/9") == f"distinct_sequences n/9: {needed}; use n/8"
+    assert counted(generate("A", protocol="released", distinct_sequences=11_091))[6] == 11_091
+
+
+def test_in_s_a_sequence_has_fewer_symbols_so_it_takes_more_of_them() -> None:
+    needed = int(re.findall(r"need (\d+) ", too_few("S", 12_599))[0])
+    assert needed > 217_771 / 8
+    assert counted(generate("S", protocol="released", distinct_sequences=needed))[6] == needed
+    assert str(needed) in too_few("S", needed - 1)
+    assert "use n/5" in too_few("S", "n/7")
+
+
+PROGRAM = """
+import resource
+from ctlpp.benchmark.dataset import generate
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024  # MiB
+
+before = peak()
+dataset = generate("A", functions=64, max_length=10, train=10_000_000)
+print(dataset.size("train"), peak() - before)
+"""
+
+
+def test_ten_million_training_examples_need_less_than_a_gibibyte() -> None:
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
+    examples, mebibytes = map(int, done.stdout.split())
+    assert examples == 10_000_000
+    assert mebibytes < 1024

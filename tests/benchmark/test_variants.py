@@ -1,46 +1,35 @@
-"""The paper's variants: groups, graphs, and S's restrictions for every cell of the published grid."""
+"""The paper's variants, S's restrictions for every cell of the published grid, and settings out of range."""
 
 import math
+import re
+from collections import Counter
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
+from ctlpp.benchmark.dataset import generate
+from ctlpp.benchmark.graph import VariantSpec
 from ctlpp.benchmark.task import Task, make_task
-from ctlpp.benchmark.variants import Plan, Settings, plan_variant
+from ctlpp.benchmark.variants import VARIANTS, Settings, specify
+from ctlpp.files import UserError
 
-GRID = [(shared, overlap) for shared in (4, 8, 12, 16) for overlap in (2, 3, 4, 5, 6)]
+GRID = [(8, 32, shared, overlap) for shared in (4, 8, 12, 16) for overlap in (2, 3, 4, 5, 6)]
 ODD_SIZES = [  # symbols, functions, shared functions, shared symbols
-    (8, 33, 8, 4),
-    (8, 34, 8, 3),
-    (8, 35, 9, 5),
-    (7, 31, 7, 2),
-    (7, 21, 5, 3),
-    (5, 9, 5, 1),
-    (3, 6, 1, 3),
-    (2, 5, 1, 2),
-    (9, 23, 3, 8),
-    (11, 40, 20, 7),
-    (8, 32, 28, 1),
-    (4, 8, 4, 1),
+    *((8, 33, 8, 4), (8, 34, 8, 3), (8, 35, 9, 5), (7, 31, 7, 2), (7, 21, 5, 3), (5, 9, 5, 1)),
+    *((3, 6, 1, 3), (9, 23, 3, 8), (11, 40, 20, 7), (8, 32, 28, 1), (4, 8, 4, 1)),
 ]
+STAGED: dict[str, Any] = {"symbols": 4, "functions": 9, "shared_functions": 4, "shared_symbols": 2}
 
 
 def task_of(variant: str, **options: Any) -> Task:
     return make_task(Settings(variant=variant, **options))
 
 
-def staged(symbols: int, functions: int, shared: int, overlap: int, seed: int = 0) -> Plan:
-    return plan_variant(
-        "S",
-        n_symbols=symbols,
-        n_functions=functions,
-        max_length=6,
-        seed=seed,
-        shared_functions=shared,
-        shared_symbols=overlap,
-    )
+def staged(symbols: int, functions: int, shared: int, overlap: int, seed: int = 0) -> VariantSpec:
+    sizes = {"symbols": symbols, "functions": functions, "seed": seed}
+    return specify(Settings(variant="S", shared_functions=shared, shared_symbols=overlap, **sizes))
 
 
 def groups_in_turn(task: Task, split: str, length: int) -> set[tuple[str, ...]]:
@@ -49,19 +38,14 @@ def groups_in_turn(task: Task, split: str, length: int) -> set[tuple[str, ...]]:
     return {tuple(home[f] for f in row) for row in task.language(split).all(length).functions.tolist()}
 
 
-def test_a_alternates_in_training_and_repeats_in_the_test() -> None:
-    task = task_of("A", symbols=3, functions=4, max_length=3)
-    assert groups_in_turn(task, "train", 1) == {("a",), ("b",)}
-    assert groups_in_turn(task, "train", 3) == {tuple("aba"), tuple("bab")}
-    assert groups_in_turn(task, "ood", 3) == {tuple("aaa"), tuple("bbb")}
-    assert task.language("ood").count(1) == 0
-
-
-def test_r_repeats_in_training_and_alternates_in_the_test() -> None:
-    task = task_of("R", symbols=3, functions=4, max_length=3)
-    assert groups_in_turn(task, "train", 3) == {tuple("aaa"), tuple("bbb")}
-    assert groups_in_turn(task, "ood", 3) == {tuple("aba"), tuple("bab")}
-    assert task.language("ood").count(1) == 0
+def test_a_alternates_and_r_repeats_in_training_and_the_test_is_the_other_way_round() -> None:
+    alternating, repeating = {tuple("aba"), tuple("bab")}, {tuple("aaa"), tuple("bbb")}
+    for variant, seen, unseen in (("A", alternating, repeating), ("R", repeating, alternating)):
+        task = task_of(variant, symbols=3, functions=4, max_length=3)
+        assert groups_in_turn(task, "train", 1) == {("a",), ("b",)}
+        assert groups_in_turn(task, "train", 3) == seen
+        assert groups_in_turn(task, "ood", 3) == unseen
+        assert task.language("ood").count(1) == 0
 
 
 def test_ctl_tests_on_longer_compositions() -> None:
@@ -73,89 +57,57 @@ def test_ctl_tests_on_longer_compositions() -> None:
 
 
 def test_s_goes_through_pairs_and_the_test_crosses_the_paths() -> None:
-    task = task_of("S", symbols=4, functions=9, shared_functions=4, shared_symbols=2, max_length=4)
+    task = task_of("S", max_length=4, **STAGED)
     seen = {("a1", "a2"), ("a1", "o"), ("b1", "b2"), ("b1", "o")}
     unseen = {("a1", "b2"), ("b1", "a2")}
-    assert groups_in_turn(task, "train", 2) == seen
-    assert groups_in_turn(task, "train", 4) == {one + other for one in seen for other in seen}
-    assert groups_in_turn(task, "ood", 2) == unseen
-    assert groups_in_turn(task, "ood", 4) == {one + other for one in unseen for other in unseen}
+    for split, pairs in (("train", seen), ("ood", unseen)):
+        assert groups_in_turn(task, split, 2) == pairs
+        assert groups_in_turn(task, split, 4) == {one + other for one in pairs for other in pairs}
     assert [task.language("train").count(n) for n in (1, 3)] == [0, 0]
 
 
-@pytest.mark.parametrize("variant", ["CTL", "A", "R", "S"])
-def test_no_example_is_in_both_graphs(variant: str) -> None:
-    options: dict[str, Any] = {"shared_functions": 2, "shared_symbols": 2} if variant == "S" else {}
-    task = task_of(variant, symbols=3, functions=6, max_length=4, **options)
-    for length in task.train_graph.lengths:
-        assert not task.language("ood").contains(task.language("train").all(length)).any()
+def test_no_example_is_in_both_graphs() -> None:
+    for variant in VARIANTS:
+        options = STAGED if variant == "S" else {"symbols": 3, "functions": 6}
+        task = task_of(variant, max_length=4, **options)
+        for length in task.train_graph.lengths:
+            assert not task.language("ood").contains(task.language("train").all(length)).any()
 
 
-@pytest.mark.parametrize(("shared", "overlap"), GRID)
-@pytest.mark.parametrize("seed", [0, 1, 2])
-def test_restrictions_are_as_defined_for_the_published_grid(shared: int, overlap: int, seed: int) -> None:
-    plan = staged(8, 32, shared, overlap, seed)
-    check_restrictions(plan, 8, overlap)
-    rest = (32 - shared) // 4
-    assert {group: len(members) for group, members in plan.groups.items()} == {
-        "a1": rest,
-        "b1": rest,
-        "a2": rest,
-        "b2": rest,
-        "o": shared,
-    }
+@pytest.mark.parametrize(("symbols", "functions", "shared", "overlap"), GRID + ODD_SIZES)
+def test_restrictions_are_as_defined(symbols: int, functions: int, shared: int, overlap: int) -> None:
+    for seed in range(4):
+        spec = staged(symbols, functions, shared, overlap, seed)
+        others = [len(spec.groups[group]) for group in ("a1", "b1", "a2", "b2")]
+        assert len(spec.groups["o"]) + sum(others) == shared + sum(others) == functions
+        assert max(others) - min(others) <= 1
+        sets = {(rule.source, rule.function): set(rule.symbols) for rule in spec.train.restrictions}
+        assert set(sets) == {(path, g) for path in ("a1", "b1") for g in spec.groups["o"]}
+        covered: set[int] = set()
+        for g in spec.groups["o"]:
+            from_a, from_b = sets["a1", g], sets["b1", g]
+            assert len(from_a & from_b) == overlap
+            assert from_a | from_b == set(range(symbols))
+            assert abs(len(from_a) - len(from_b)) <= 1
+            covered |= from_a & from_b
+        assert covered == set(range(symbols))
+        sizes = [sum(len(sets[path, g]) for g in spec.groups["o"]) for path in ("a1", "b1")]
+        assert abs(sizes[0] - sizes[1]) <= 1, "neither path gets more of the odd ones"
 
 
-@pytest.mark.parametrize(("symbols", "functions", "shared", "overlap"), ODD_SIZES)
-def test_restrictions_are_as_defined_for_odd_sizes(
-    symbols: int, functions: int, shared: int, overlap: int
-) -> None:
-    for seed in range(5):
-        check_restrictions(staged(symbols, functions, shared, overlap, seed), symbols, overlap)
+def test_every_overlap_is_used_equally_often() -> None:
+    times: Counter[int] = Counter()
+    for seed in range(50):
+        rules = [set(rule.symbols) for rule in staged(8, 32, 8, 3, seed).train.restrictions]
+        for one, other in zip(rules[::2], rules[1::2], strict=True):
+            times.update(one & other)
+    assert set(times.values()) == {50 * 8 * 3 // 8}
 
 
-def check_restrictions(plan: Plan, n_symbols: int, overlap: int) -> None:
-    """What the definition demands of the symbols that shared functions may receive."""
-    sets = {(rule.source, rule.function): set(rule.symbols) for rule in plan.train.restrictions}
-    assert set(sets) == {(path, g) for path in ("a1", "b1") for g in plan.groups["o"]}
-    covered: set[int] = set()
-    for g in plan.groups["o"]:
-        from_a, from_b = sets["a1", g], sets["b1", g]
-        assert len(from_a & from_b) == overlap
-        assert from_a | from_b == set(range(n_symbols))
-        assert abs(len(from_a) - len(from_b)) <= 1
-        covered |= from_a & from_b
-    assert covered == set(range(n_symbols))
-    sizes = [sum(len(sets[path, g]) for g in plan.groups["o"]) for path in ("a1", "b1")]
-    assert abs(sizes[0] - sizes[1]) <= 1, "neither path gets more of the odd ones"
-
-
-def test_every_overlap_is_used_about_equally_often() -> None:
-    sets = [set(rule.symbols) for seed in range(50) for rule in staged(8, 32, 8, 3, seed).train.restrictions]
-    times = np.array(
-        [sum(symbol in one & other for one, other in pairwise_rules(sets)) for symbol in range(8)]
-    )
-    assert times.min() == times.max() == 50 * 8 * 3 // 8
-
-
-def pairwise_rules(sets: list[set[int]]) -> list[tuple[set[int], set[int]]]:
-    return list(zip(sets[::2], sets[1::2], strict=True))
-
-
-@pytest.mark.parametrize("functions", [2, 3, 31, 33])
-@pytest.mark.parametrize("variant", ["A", "R"])
-def test_functions_that_do_not_divide_evenly_differ_by_one(variant: str, functions: int) -> None:
-    task = task_of(variant, functions=functions)
-    assert [len(members) for members in task.groups.values()] == [math.ceil(functions / 2), functions // 2]
-    assert task.n_functions == functions
-
-
-@pytest.mark.parametrize("functions", range(12, 17))
-def test_s_splits_what_is_not_shared_as_evenly_as_possible(functions: int) -> None:
-    groups = staged(8, functions, 8, 4).groups
-    sizes = [len(groups[group]) for group in ("a1", "b1", "a2", "b2")]
-    assert sum(sizes) == functions - 8
-    assert max(sizes) - min(sizes) <= 1
+def test_functions_that_do_not_divide_evenly_differ_by_one() -> None:
+    for functions in (2, 3, 31, 33):
+        sizes = [len(members) for members in task_of("A", functions=functions).groups.values()]
+        assert sizes == [math.ceil(functions / 2), functions // 2]
 
 
 def test_the_seed_changes_functions_and_restrictions_but_not_groups() -> None:
@@ -166,21 +118,107 @@ def test_the_seed_changes_functions_and_restrictions_but_not_groups() -> None:
 
 
 def test_functions_are_the_same_in_every_variant_of_a_seed() -> None:
-    tables = [task_of(variant, seed=4).functions for variant in ("CTL", "A", "R", "S")]
+    tables = [task_of(variant, seed=4).functions for variant in VARIANTS]
     assert all(one == other for one, other in pairwise(tables))
 
 
 def test_shared_path_goes_from_stage_1_to_shared_functions_on_symbols_seen_in_training() -> None:
-    task = task_of("S", symbols=4, functions=9, shared_functions=4, shared_symbols=2, max_length=4)
+    task = task_of("S", max_length=4, **STAGED)
     shared, train, unseen = (task.language(name) for name in ("shared_path", "train", "unseen_symbols"))
-    assert groups_in_turn(task, "shared_path", 2) == groups_in_turn(task, "unseen_symbols", 2)
-    assert groups_in_turn(task, "shared_path", 2) == {("a1", "o"), ("b1", "o")}
+    for name in ("shared_path", "unseen_symbols"):
+        assert groups_in_turn(task, name, 2) == {("a1", "o"), ("b1", "o")}
     assert train.contains(shared.all(4)).all()
     assert not train.contains(unseen.all(4)).any()
     every_pair = 4 * 4 * len(task.groups["a1"] + task.groups["b1"])
     assert shared.count(2) + unseen.count(2) == every_pair, "each stage-1 -> o pair is in one of the two"
+    same = task_of("S", max_length=4, **(STAGED | {"shared_symbols": 4}))
+    assert [same.language("unseen_symbols").count(n) for n in (2, 4)] == [0, 0]
 
 
-def test_no_symbol_is_unseen_if_the_paths_share_them_all() -> None:
-    task = task_of("S", symbols=4, functions=9, shared_functions=4, shared_symbols=4, max_length=4)
-    assert [task.language("unseen_symbols").count(n) for n in (2, 4)] == [0, 0]
+def test_defaults_are_those_of_the_paper() -> None:
+    default = Settings(variant="A")
+    assert (default.symbols, default.functions, default.max_length) == (8, 32, 6)
+    assert (default.train, default.iid, default.ood, default.fill) == (300_000, 1_000, 1_000, 0.5)
+    assert (default.protocol, default.order, default.seed) == ("paper", "right-to-left", 0)
+    weightings = {v: Settings(variant=v).weighting for v in (*VARIANTS, "x.toml", Path("x.toml"))}
+    assert {v for v, weighting in weightings.items() if weighting == "sequential"} == {"S"}
+    assert Settings(variant="S", weighting="uniform").weighting == "uniform"
+    shared = Settings(variant="S")
+    assert (shared.shared_functions, shared.shared_symbols, default.shared_functions) == (8, 4, None)
+
+
+def test_a_limit_of_sequences_may_be_written_as_text() -> None:
+    assert Settings(variant="A", distinct_sequences="12599").distinct_sequences == 12_599
+    assert Settings(variant="A", distinct_sequences="n/7").of_splits()["distinct_sequences"] == "n/7"
+    assert "distinct_sequences" not in Settings(variant="A").of_splits()
+    for value in (0, -1, "0", "n/0", "n", "7/n", "n/7 ", " 5", "n/-1", "", 5.0, True, "٣", 10**10):
+        line = f"distinct_sequences {value}: use a whole number from 1, or n/7 for one to every 7 examples"
+        with pytest.raises(ValueError, match=f"^{re.escape(line)}$"):
+            Settings(variant="A", distinct_sequences=value)  # type: ignore[arg-type]
+
+
+FEW: dict[str, Any] = {"max_length": 2, "train": 2305}
+LEFT = "distinct examples are left; ask for fewer, or longer ones"
+BAD: list[tuple[str, dict[str, Any], str]] = [
+    ("Q", {}, "unknown variant 'Q': choose from CTL, A, R, S, or a TOML file with a graph"),
+    ("A", {"symbols": 0}, "symbols 0: use 2 to 1000"),
+    ("A", {"symbols": "8"}, "symbols '8': use 2 to 1000"),
+    ("A", {"functions": 1}, "functions 1: use 2 to 10000"),
+    ("S", {"functions": 4}, "functions 4: use 5 to 10000"),
+    ("A", {"symbols": 3, "functions": 7}, "functions 7: only 6 different bijections of 3 symbols exist"),
+    ("A", {"functions": 3000}, "functions 3000: on 8 symbols they make 72,000,000 pairs; use fewer"),
+    ("A", {"max_length": 65}, "max_length 65: use 2 to 64"),
+    ("A", {"train": 1e5}, "train 100000.0: use 1 to 1000000000"),
+    ("A", {"iid": -1}, "iid -1: use 0 to 1000000000"),
+    ("A", {"seed": -1}, "seed -1: use 0 to 9223372036854775807"),
+    ("A", {"fill": 0.0}, "fill 0.0: use a share above 0 and up to 1"),
+    ("A", {"fill": float("nan")}, "fill nan: use a share above 0 and up to 1"),
+    ("A", {"protocol": "text"}, "protocol text: choose from paper, released"),
+    ("A", {"order": "up"}, "order up: choose from right-to-left, left-to-right"),
+    ("A", {"weighting": "even"}, "weighting even: choose from uniform, sequential"),
+    ("A", {"shared_functions": 8}, "shared_functions is an option of S alone; leave it out for A"),
+    ("S", {"ood_max_length": 8}, "ood_max_length is an option of CTL alone; leave it out for S"),
+    ("CTL", {"ood_max_length": 6}, "ood_max_length 6: CTL tests on longer examples; use 7 or more"),
+    ("CTL", {"ood_max_length": 10**9}, "ood_max_length 1000000000: use 3 to 128"),
+    ("S", {"max_length": 5}, "max_length 5 is odd: S has even lengths only; use 4 or 6"),
+    ("S", {"shared_functions": 29}, "shared_functions 29: use 1 to 28; a1, a2, b1 and b2 need functions too"),
+    ("S", {"shared_functions": 0}, "shared_functions 0: use 1 to 28; a1, a2, b1 and b2 need functions too"),
+    ("S", {"shared_symbols": 9}, "shared_symbols 9: use 1 to 8, the number of symbols"),
+    (
+        "S",
+        {"shared_functions": 4, "shared_symbols": 1},
+        "shared_symbols 1: 4 shared functions must cover 8 symbols together; use 2 or more",
+    ),
+    (
+        "A",
+        FEW,
+        "train 2305: only 2304 distinct training examples exist (fill rule), and iid takes 1000 of them; "
+        "ask for at most 1304, or longer ones",
+    ),
+    (
+        "A",
+        FEW | {"iid": 2304},
+        "train 2305: only 2304 distinct training examples exist (fill rule), and iid takes 2304 of them; "
+        "ask for at most 0, or longer ones",
+    ),
+    ("A", FEW | {"train": 2304, "iid": 1}, f"iid 1: only 0 {LEFT}"),
+    ("A", FEW | {"train": 2000, "iid": 10, "ood": 5000}, f"ood 5000: only 4096 {LEFT}"),
+    ("A", {"train": 100}, "train 100: at least 256 are needed, all single applications belong to it"),
+    ("R", FEW | {"protocol": "released", "train": 2000, "iid": 49}, f"iid 49: only 48 {LEFT}"),
+]
+
+
+@pytest.mark.parametrize(("variant", "options", "text"), BAD, ids=[text[:50] for _, _, text in BAD])
+def test_a_mistake_is_one_line_that_says_what_would_be_right(
+    variant: str, options: dict[str, Any], text: str
+) -> None:
+    with pytest.raises(UserError, match=f"^{re.escape(text)}$") as caught:
+        generate(variant, **options)
+    if options:
+        assert caught.value.on_command_line().startswith("--")
+        assert caught.value.field in options
+
+
+def test_an_unknown_option_is_named() -> None:
+    with pytest.raises(TypeError, match="'sead'"):
+        generate("A", sead=1)

@@ -15,7 +15,7 @@ import pytest
 from tests.reproduce.making import make_piece
 from tests.reproduce.small import DATA
 
-import ctlpp.training.run
+import ctlpp.training.train
 from ctlpp.reproduce import executing, plan
 
 Command = Callable[..., Any]
@@ -124,7 +124,7 @@ def test_a_failure_is_reported_at_the_end_with_exit_code_1_and_taken_up_with_ret
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = ("reproduce", "table1", "--only", "lstm/R", "--no-analysis", *SMALL)
-    train = ctlpp.training.run.train
+    train = ctlpp.training.train.train
 
     def unlucky(model: str, data: Any, **given: Any) -> Any:
         if data.task.protocol == "released":
@@ -132,7 +132,7 @@ def test_a_failure_is_reported_at_the_end_with_exit_code_1_and_taken_up_with_ret
         return train(model, data, **given)
 
     with monkeypatch.context() as patch:
-        patch.setattr(ctlpp.training.run, "train", unlucky)
+        patch.setattr(ctlpp.training.train, "train", unlucky)
         done = command(*asked)
     assert done.code == 1
     assert done.err.splitlines()[-2:] == [

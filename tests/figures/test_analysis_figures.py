@@ -22,7 +22,7 @@ from ctlpp.figures.style import DOUBLE, FORMATS, GREY, SINGLE, save, style
 from ctlpp.figures.whole_run import draw_all, drawings, examples
 from ctlpp.models.zoo import build
 from ctlpp.runs.history import History
-from ctlpp.training.crowd import gather
+from ctlpp.training.crowd import init_crowd
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def history(seeds: tuple[int, ...]) -> History:
 
 
 def study(task: Task, name: str = "ndr", seeds: tuple[int, ...] = (0, 1, 2, 5), **diverged: int) -> Study:
-    crowd = gather(lambda v, c: build(name, v, c, "quick"), task.vocabulary.size, task.n_symbols, list(seeds))
+    crowd = init_crowd(lambda v, c: build(name, v, c, "quick"), task.vocabulary.size, task.n_symbols, list(seeds))
     config = {"model": name, "preset": "quick", "variant": "R", "protocol": "paper", "parameters": 1}
     frozen = {int(seed.removeprefix("seed_")): step for seed, step in diverged.items()}
     return Study(config, analyze(crowd, task), history(seeds), frozen, step=30, finished=True)
@@ -214,7 +214,7 @@ def test_a_single_evaluation_is_a_dot(of_ndr: Study) -> None:
 
 
 def test_without_recorded_activations_only_the_answers_are_drawn(task: Task, tmp_path: Path) -> None:
-    crowd = gather(lambda v, c: build("gru", v, c, "quick"), task.vocabulary.size, 3, [0])
+    crowd = init_crowd(lambda v, c: build("gru", v, c, "quick"), task.vocabulary.size, 3, [0])
     member = crowd.member(0)
     found = analyze(lambda tokens: member(tokens) * 1, task)
     found.similarity = found.clusters = found.layout = found.interchange = None

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from ctlpp.training.crowd import gather
+from ctlpp.training.crowd import init_crowd
 from ctlpp.training.recipe import Recipe
 from ctlpp.training.step import Optimizer, Stepper
 
@@ -31,19 +31,19 @@ class Odd(nn.Module):
 
 
 def stepper(recipe: Recipe) -> Stepper:
-    crowd = gather(Odd, 61, 5, SEEDS)
+    crowd = init_crowd(Odd, 61, 5, SEEDS)
     made = Stepper(crowd, recipe, Optimizer.of(crowd), len(SEEDS))
     generator = torch.Generator().manual_seed(0)
     made.optimizer.mean.normal_(generator=generator)
     made.optimizer.square.uniform_(generator=generator)
     made.optimizer.diverged[4] = 2  # frozen long ago
-    made.dials.turn(recipe, 7)
+    made.scalars.set(recipe, 7)
     return made
 
 
 def gradients(size: float) -> Tensor:
     generator = torch.Generator().manual_seed(1)
-    weights = gather(Odd, 61, 5, SEEDS).weights
+    weights = init_crowd(Odd, 61, 5, SEEDS).weights
     return torch.randn(weights.shape, generator=generator) * size
 
 
@@ -65,7 +65,7 @@ def test_fused_update_equals_the_stepper(optimizer: str, decay: float, clip: flo
     for step, size in enumerate((10.0, 1e-3)):  # above and below the limit
         losses, gradient = torch.arange(5.0), gradients(size)
         for each in (fused, plain):
-            each.dials.turn(recipe, 7 + step)
+            each.scalars.set(recipe, 7 + step)
         training = adam.update(fused, slice(None), losses, gradient)
         assert torch.equal(training, plain.update(slice(None), losses, gradient.clone()))
         assert_same(fused, plain)

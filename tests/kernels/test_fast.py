@@ -4,8 +4,8 @@ import torch
 
 from ctlpp.kernels import fast
 from ctlpp.models.zoo import MODELS, build
-from ctlpp.training.crowd import gather
-from ctlpp.training.graphs import Replays
+from ctlpp.training.crowd import init_crowd
+from ctlpp.training.engine import Replays
 from ctlpp.training.recipe import Recipe
 from ctlpp.training.step import Optimizer, Stepper
 
@@ -16,7 +16,7 @@ def test_on_the_cpu_no_model_has_a_fast_path() -> None:
 
 
 def test_on_the_cpu_steps_are_neither_captured_nor_replaced() -> None:
-    crowd = gather(lambda v, c: build("gru", v, c, "quick"), 41, 8, [0, 1])
+    crowd = init_crowd(lambda v, c: build("gru", v, c, "quick"), 41, 8, [0, 1])
     stepper = Stepper(crowd, Recipe(), Optimizer.of(crowd), 2, bf16=True)
     assert stepper._replays is None
     assert not stepper._kernels

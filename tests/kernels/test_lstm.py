@@ -6,7 +6,7 @@ from torch import nn
 
 from ctlpp.models.lstm import BiLSTM
 from ctlpp.models.recurrent import GRU
-from ctlpp.training.crowd import gather
+from ctlpp.training.crowd import init_crowd
 from ctlpp.training.recipe import Recipe
 from ctlpp.training.step import Optimizer, Stepper
 from ctlpp.training.streams import step_keys
@@ -22,9 +22,9 @@ def compare(*, length: int, batch: int, dropout: float = 0.5, shared: bool = Tru
     def small(vocab_size: int, n_classes: int) -> nn.Module:
         return BiLSTM(vocab_size, n_classes, embedding=32, width=16, dropout=dropout)
 
-    crowd = gather(small, VOCABULARY, CLASSES, list(SEEDS))
+    crowd = init_crowd(small, VOCABULARY, CLASSES, list(SEEDS))
     stepper = Stepper(crowd, Recipe(), Optimizer.of(crowd), len(SEEDS))
-    stepper.dials.turn(stepper.recipe, 7)
+    stepper.scalars.set(stepper.recipe, 7)
     crowd.module.train()
     generator = torch.Generator().manual_seed(length)
     lead = (batch,) if shared else (len(SEEDS), batch)
@@ -32,9 +32,9 @@ def compare(*, length: int, batch: int, dropout: float = 0.5, shared: bool = Tru
     targets = torch.randint(CLASSES, lead, generator=generator)
 
     gradient = torch.full_like(crowd.weights, torch.nan)
-    places = crowd.places.items()
+    places = crowd.slices.items()
     views = {name: gradient[:, at.start : at.end].view(len(SEEDS), *at.shape) for name, at in places}
-    keys = step_keys(stepper.keys, stepper.dials.step)
+    keys = step_keys(stepper.keys, stepper.scalars.step)
     assert isinstance(crowd.module, BiLSTM)
     losses = lstm.gradient(crowd.module, crowd.parameters(), views, keys, tokens, targets, torch.float32)
     expected_losses, expected = stepper.gradient(slice(None), tokens, targets)

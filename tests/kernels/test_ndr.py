@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from ctlpp.models.ndr import NDR
-from ctlpp.training.crowd import gather
+from ctlpp.training.crowd import init_crowd
 from ctlpp.training.recipe import Recipe
 from ctlpp.training.step import Optimizer, Stepper
 from ctlpp.training.streams import step_keys
@@ -35,13 +35,13 @@ def compare(
     def small(vocab_size: int, n_classes: int) -> nn.Module:
         return NDR(vocab_size, n_classes, width=width, heads=2, hidden=64, depth=depth, **rates)  # type: ignore[arg-type]
 
-    crowd = gather(small, VOCABULARY, CLASSES, list(seeds))
+    crowd = init_crowd(small, VOCABULARY, CLASSES, list(seeds))
     generator = torch.Generator().manual_seed(length)
     crowd.weights.add_(
         0.1 * torch.randn(crowd.weights.shape, generator=generator)
     )  # norms and scalars off their start
     stepper = Stepper(crowd, Recipe(), Optimizer.of(crowd), len(seeds))
-    stepper.dials.turn(stepper.recipe, 7)
+    stepper.scalars.set(stepper.recipe, 7)
     crowd.module.train()
     lead = (batch,) if shared else (len(seeds), batch)
     tokens = torch.randint(VOCABULARY, (*lead, length + 2), generator=generator)
@@ -49,7 +49,7 @@ def compare(
 
     losses, expected = stepper.gradient(slice(None), tokens, targets)
     found = torch.full_like(expected, torch.nan)
-    keys = step_keys(stepper.keys, stepper.dials.step)
+    keys = step_keys(stepper.keys, stepper.scalars.step)
     assert isinstance(crowd.module, NDR)
     fast_losses = ndr_backward.gradient(
         crowd.module, crowd.parameters(), crowd.views(found), keys, tokens, targets, torch.float32

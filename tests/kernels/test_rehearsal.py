@@ -12,7 +12,7 @@ from triton.runtime.jit import JITFunction
 
 from ctlpp import generate, recipe_for, train
 from ctlpp.kernels.rehearsal import compiling_only
-from ctlpp.training import run as training_run
+from ctlpp.training import engine
 
 
 def a_kernel(x: Any) -> None: ...
@@ -50,6 +50,6 @@ def test_a_rehearsal_changes_nothing_of_what_is_trained(model: str, monkeypatch:
     data = generate("R", train=4000, iid=64, ood=64)
     recipe = replace(recipe_for(model, steps=12, batch=64), eval_every=0)
     rehearsed = train(model, data, seeds=range(3), recipe=recipe, splits=["iid"], device="cuda")
-    monkeypatch.setattr(training_run, "rehearse", lambda *args: None)
+    monkeypatch.setattr(engine, "precompile_steps", lambda *args: None)
     plain = train(model, data, seeds=range(3), recipe=recipe, splits=["iid"], device="cuda")
     assert torch.equal(rehearsed.crowd.weights, plain.crowd.weights)

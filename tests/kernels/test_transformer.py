@@ -13,7 +13,7 @@ from ctlpp.kernels.transformer import supports
 from ctlpp.kernels.transformer_backward import gradient
 from ctlpp.models.ndr import NDR
 from ctlpp.models.transformer import Transformer
-from ctlpp.training.crowd import Crowd, gather
+from ctlpp.training.crowd import Crowd, init_crowd
 from ctlpp.training.recipe import Recipe
 from ctlpp.training.step import Optimizer, Stepper
 from ctlpp.training.streams import step_keys
@@ -24,7 +24,7 @@ SMALL = {"width": 32, "heads": 2, "hidden": 32, "depth": 2}
 def crowd_of(seeds: int = 2, **sizes: float) -> Crowd:
     """A crowd whose biases, norms, u and v are not at their initial zeros and ones."""
     factory = partial(Transformer, **{**SMALL, **sizes})  # type: ignore[arg-type]
-    crowd = gather(factory, 12, 4, list(range(3, 3 + seeds)))
+    crowd = init_crowd(factory, 12, 4, list(range(3, 3 + seeds)))
     crowd.weights += 0.1 * torch.randn(crowd.weights.shape, generator=torch.Generator().manual_seed(1))
     crowd.module.train()
     return crowd
@@ -39,16 +39,16 @@ def batch_of(tokens: int, size: int, seeds: int | None = None) -> tuple[Tensor, 
 def assert_agrees(crowd: Crowd, tokens: Tensor, targets: Tensor) -> None:
     """Losses and every gradient are the reference's; the gradient of the useless bias is exactly 0."""
     stepper = Stepper(crowd, Recipe(), Optimizer.of(crowd), len(crowd.seeds))
-    stepper.dials.turn(stepper.recipe, 7)
+    stepper.scalars.set(stepper.recipe, 7)
     losses, expected = stepper.gradient(slice(None), tokens, targets)
     found = torch.full_like(crowd.weights, torch.nan)
-    views = {name: found[:, at.start : at.end].view(-1, *at.shape) for name, at in crowd.places.items()}
-    keys = step_keys(stepper.keys, stepper.dials.step)
+    views = {name: found[:, at.start : at.end].view(-1, *at.shape) for name, at in crowd.slices.items()}
+    keys = step_keys(stepper.keys, stepper.scalars.step)
     with torch.no_grad():
         quick = gradient(crowd.module, crowd.parameters(), views, keys, tokens, targets, torch.float32)
     torch.testing.assert_close(quick, losses, rtol=1e-5, atol=1e-6)
     noise = 1e-7 * float(expected.norm())
-    for name, at in crowd.places.items():
+    for name, at in crowd.slices.items():
         wanted = expected[:, at.start : at.end].view_as(views[name])
         error = float((views[name] - wanted).norm())
         assert error <= 1e-5 * float(wanted.norm()) + noise, f"{name}: {error} of {float(wanted.norm())}"

@@ -14,7 +14,7 @@ import pytest
 import safetensors.torch
 from tests.reproduce.small import Silent, cell
 
-import ctlpp.training.run
+import ctlpp.training.train
 from ctlpp.models.zoo import build
 from ctlpp.reproduce import executing
 from ctlpp.reproduce.executing import MachineError, Orders, Outcome
@@ -25,7 +25,7 @@ from ctlpp.training.loop import Interrupted
 
 CELLS = [cell(0, 1), cell(0, variant="A")]
 PLAIN = Orders(device="cpu", analysis=False)
-train = ctlpp.training.run.train
+train = ctlpp.training.train.train
 
 
 class Desk:
@@ -76,7 +76,7 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> dict[str, BaseException]:
             raise errors[data.task.variant]
         return train(model, data, **given)
 
-    monkeypatch.setattr(ctlpp.training.run, "train", maybe)
+    monkeypatch.setattr(ctlpp.training.train, "train", maybe)
     return errors
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ctlpp.training.batches import Batches, Split
 from ctlpp.training.recipe import Recipe
-from ctlpp.training.run import train
+from ctlpp.training.train import train
 
 RECIPE = Recipe(batch=4, steps=100)
 

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 
 from ctlpp.runs.observers import OfflineWandb, TensorBoard, curves
-from ctlpp.training.crowd import gather
+from ctlpp.training.crowd import init_crowd
 from ctlpp.training.evaluate import Tally, evaluate
 
 
@@ -14,7 +14,7 @@ from ctlpp.training.evaluate import Tally, evaluate
 def test_scores_equal_those_of_each_module_on_its_own(
     tiny: Any, splits: Any, vectorised: bool, group: int, batch: int
 ) -> None:
-    crowd = gather(tiny, 8, 4, [2, 3, 5])
+    crowd = init_crowd(tiny, 8, 4, [2, 3, 5])
     crowd.vectorised = vectorised
     scores = {
         (s.seed, s.split, s.length): s
@@ -35,18 +35,18 @@ def test_scores_equal_those_of_each_module_on_its_own(
 
 
 def test_evaluation_draws_no_dropout(tiny: Any, splits: Any) -> None:
-    crowd = gather(tiny, 8, 4, [0, 1])
+    crowd = init_crowd(tiny, 8, 4, [0, 1])
     assert evaluate(crowd, splits) == evaluate(crowd, splits)
 
 
 def test_an_empty_split_is_refused(tiny: Any) -> None:
     empty = {2: (torch.zeros(0, 4, dtype=torch.int64), torch.zeros(0, dtype=torch.int64))}
     with pytest.raises(ValueError, match=r"^split 'iid' is empty: nothing to evaluate$"):
-        evaluate(gather(tiny, 8, 4, [0]), {"iid": empty})
+        evaluate(init_crowd(tiny, 8, 4, [0]), {"iid": empty})
 
 
 def test_curves_have_a_mean_and_a_line_for_every_seed(tiny: Any, splits: Any) -> None:
-    values = curves(evaluate(gather(tiny, 8, 4, [2, 3]), {"iid": splits["iid"]}))
+    values = curves(evaluate(init_crowd(tiny, 8, 4, [2, 3]), {"iid": splits["iid"]}))
     assert list(values) == [
         "iid/accuracy/seed 2",
         "iid/accuracy/seed 3",
@@ -78,6 +78,6 @@ def test_what_is_no_number_is_no_right_answer() -> None:
         def forward(self, tokens: Tensor) -> Tensor:
             return self.bias.expand(len(tokens), -1)
 
-    crowd = gather(Lost, 9, 4, [0, 1])
+    crowd = init_crowd(Lost, 9, 4, [0, 1])
     split = {1: (torch.zeros(8, 3, dtype=torch.int64), torch.zeros(8, dtype=torch.int64))}
     assert {score.accuracy for score in evaluate(crowd, {"iid": split})} == {0.0}

@@ -39,5 +39,5 @@ def test_an_even_mix_visits_all_examples_of_a_length_before_it_repeats_one() -> 
 
 
 def test_another_mix_is_refused() -> None:
-    with pytest.raises(ValueError, match="length_mix 'odd': choose from natural, even"):
+    with pytest.raises(ValueError, match="length_mix odd: choose from natural, even"):
         Recipe(length_mix="odd")

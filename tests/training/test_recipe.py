@@ -21,10 +21,10 @@ from ctlpp.training.recipe import RECIPES, Recipe, recipe_for, watching
         ({"betas": (0.9, 1.0)}, "betas (0.9, 1.0): must be two numbers from 0 to below 1"),
         ({"weight_decay": -0.1}, "weight_decay -0.1: must be 0 to 1"),
         ({"clip": -1}, "clip -1: must be 0 (none) to a million"),
-        ({"optimizer": "sgd"}, "optimizer 'sgd': choose from adamw, adam"),
-        ({"schedule": "linear"}, "schedule 'linear': choose from constant, cosine"),
-        ({"precision": "fp16"}, "precision 'fp16': choose from auto, float32, bf16"),
-        ({"batch_order": "mine"}, "batch_order 'mine': choose from shared, per_seed"),
+        ({"optimizer": "sgd"}, "optimizer sgd: choose from adamw, adam"),
+        ({"schedule": "linear"}, "schedule linear: choose from constant, cosine"),
+        ({"precision": "fp16"}, "precision fp16: choose from auto, float32, bf16"),
+        ({"batch_order": "mine"}, "batch_order mine: choose from shared, per_seed"),
         ({"settled_change": 2}, "settled_change 2: must be 0 to 1"),
         ({"checkpoint_minutes": 0}, "checkpoint_minutes 0: must be above 0"),
     ],
@@ -62,7 +62,7 @@ def test_every_model_of_the_zoo_has_a_recipe(preset: str) -> None:
 
 
 def test_an_unknown_preset_is_named() -> None:
-    with pytest.raises(ValueError, match=r"unknown preset 'slow': choose from released, paper, quick$"):
+    with pytest.raises(ValueError, match=r"preset slow: choose from released, paper, quick$"):
         recipe_for("ndr", "slow")
 
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from ctlpp.runs.history import Metrics, Score
 from ctlpp.training.recipe import Recipe
-from ctlpp.training.run import train
+from ctlpp.training.train import train
 
 RECIPE = Recipe(steps=12, batch=10, lr=0.01, warmup=2, eval_every=0)
 
@@ -163,8 +163,8 @@ def test_a_buffer_that_training_changes_becomes_each_seeds_own(splits: Any) -> N
             return logits
 
     crowd, alone = (train(Counting, splits, seeds=seeds, recipe=RECIPE) for seeds in ([0, 1], [1]))
-    assert set(crowd.crowd.extras) == {"total"}
-    torch.testing.assert_close(crowd.crowd.extras["total"][1], alone.crowd.extras["total"][0])
+    assert set(crowd.crowd.seed_buffers) == {"total"}
+    torch.testing.assert_close(crowd.crowd.seed_buffers["total"][1], alone.crowd.seed_buffers["total"][0])
 
 
 def test_a_seed_that_diverges_is_marked_in_the_results(splits: Any) -> None:

@@ -15,7 +15,7 @@ from tests.training.conftest import RECIPE, rows
 from ctlpp.runs import checkpoint
 from ctlpp.runs.folder import locked
 from ctlpp.training.loop import Interrupted
-from ctlpp.training.run import load_run, train
+from ctlpp.training.train import load_run, train
 
 
 def test_a_finished_run_is_not_trained_again(tiny: Any, splits: Any, tmp_path: Path, heard: Any) -> None:
@@ -173,7 +173,7 @@ def other_data(splits: Any) -> Any:
         ({"seeds": [0, 2]}, "has seeds [0, 1], not [0, 2]: resume with the same settings"),
         ({"recipe": replace(RECIPE, lr=0.5)}, "has lr 0.01, not 0.5: resume with the same settings"),
         ({"model": "gru"}, "has model "),
-        ({"options": {"width": 4}}, 'has options {}, not {"width": 4}: '),
+        ({"sizes": {"width": 4}}, 'has options {}, not {"width": 4}: '),
     ],
 )
 def test_resuming_with_other_settings_is_refused(

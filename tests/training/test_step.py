@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ctlpp.training.crowd import Crowd, check_seeds, drawn_from, gather
+from ctlpp.training.crowd import Crowd, check_seeds, drawn_from, init_crowd
 from ctlpp.training.recipe import Recipe
 from ctlpp.training.step import Optimizer, Stepper
 
@@ -27,7 +27,7 @@ def batch(step: int, seeds: int = 0) -> tuple[Tensor, Tensor]:
 def trained(
     factory: Factory, seeds: list[int], recipe: Recipe = RECIPE, group: int = 9, **how: Any
 ) -> Stepper:
-    crowd = gather(factory, 8, 4, seeds)
+    crowd = init_crowd(factory, 8, 4, seeds)
     crowd.vectorised = how.get("vectorised", True)
     stepper = Stepper(crowd, recipe, Optimizer.of(crowd), group)
     for step in range(how.get("steps", 6)):
@@ -81,7 +81,7 @@ def test_seeds_one_after_the_other_equal_seeds_together(tiny: Factory) -> None:
 def test_different_seeds_have_different_weights_and_masks(tiny: Factory) -> None:
     stepper = trained(tiny, [0, 1], steps=1)
     assert not torch.equal(*stepper.crowd.weights)
-    same = gather(tiny, 8, 4, [0, 1])
+    same = init_crowd(tiny, 8, 4, [0, 1])
     same.weights[1] = same.weights[0]
     one = Stepper(same, RECIPE, Optimizer.of(same), 2)
     losses, _ = one.gradient(slice(0, 2), *batch(0))
@@ -89,12 +89,12 @@ def test_different_seeds_have_different_weights_and_masks(tiny: Factory) -> None
 
 
 def test_every_seed_may_read_its_own_batch(tiny: Factory) -> None:
-    crowd = gather(tiny, 8, 4, [0, 1])
+    crowd = init_crowd(tiny, 8, 4, [0, 1])
     stepper = Stepper(crowd, RECIPE, Optimizer.of(crowd), 2)
     tokens, targets = batch(0, seeds=2)
     stepper.step(0, tokens, targets)
     for i, seed in enumerate((0, 1)):
-        alone = gather(tiny, 8, 4, [seed])
+        alone = init_crowd(tiny, 8, 4, [seed])
         single = Stepper(alone, RECIPE, Optimizer.of(alone), 1)
         single.step(0, tokens[i], targets[i])
         assert_same_seed(crowd, alone, seed)
@@ -102,7 +102,7 @@ def test_every_seed_may_read_its_own_batch(tiny: Factory) -> None:
 
 def test_initial_weights_do_not_depend_on_others_nor_touch_the_global_generator(tiny: Factory) -> None:
     before = torch.get_rng_state()
-    many, one = gather(tiny, 8, 4, [5, 6, 7]), gather(tiny, 8, 4, [7])
+    many, one = init_crowd(tiny, 8, 4, [5, 6, 7]), init_crowd(tiny, 8, 4, [7])
     assert torch.equal(many.weights[2], one.weights[0])
     assert torch.equal(before, torch.get_rng_state())
 
@@ -129,8 +129,8 @@ class Fragile(nn.Module):
 @pytest.mark.parametrize("group", [1, 4])
 def test_a_seed_that_diverges_is_frozen_and_the_others_do_not_notice(group: int) -> None:
     def run(bombs: list[float]) -> Stepper:
-        crowd = gather(Fragile, 8, 4, [0, 1, 2, 3])
-        crowd.extras |= {"bomb": torch.tensor(bombs), "seen": torch.zeros(4)}
+        crowd = init_crowd(Fragile, 8, 4, [0, 1, 2, 3])
+        crowd.seed_buffers |= {"bomb": torch.tensor(bombs), "seen": torch.zeros(4)}
         stepper = Stepper(crowd, RECIPE, Optimizer.of(crowd), group)
         history = []
         for step in range(8):
@@ -145,7 +145,7 @@ def test_a_seed_that_diverges_is_frozen_and_the_others_do_not_notice(group: int)
     assert torch.equal(struck.crowd.weights[others], calm.crowd.weights[others])
     assert torch.equal(struck.crowd.weights[2], calm.history[1][2])  # type: ignore[attr-defined]
     assert bool(struck.crowd.weights.isfinite().all())
-    assert struck.crowd.extras["seen"].tolist() == [8, 8, 2, 8]
+    assert struck.crowd.seed_buffers["seen"].tolist() == [8, 8, 2, 8]
 
 
 def test_running_statistics_belong_to_each_seed() -> None:
@@ -160,10 +160,10 @@ def test_running_statistics_belong_to_each_seed() -> None:
             return logits
 
     def run(seeds: list[int]) -> Crowd:
-        crowd = gather(Normed, 8, 4, seeds)
+        crowd = init_crowd(Normed, 8, 4, seeds)
         names = ("norm.running_mean", "norm.running_var", "norm.num_batches_tracked")
         buffers = dict(crowd.module.named_buffers())
-        crowd.extras |= {name: torch.stack([buffers[name]] * len(seeds)) for name in names}
+        crowd.seed_buffers |= {name: torch.stack([buffers[name]] * len(seeds)) for name in names}
         stepper = Stepper(crowd, RECIPE, Optimizer.of(crowd), 3)
         for step in range(4):
             stepper.step(step, *batch(step))
@@ -171,7 +171,7 @@ def test_running_statistics_belong_to_each_seed() -> None:
 
     crowd, alone = run([0, 1, 2]), run([1])
     assert_same_seed(crowd, alone, 1)
-    assert not torch.equal(*crowd.extras["norm.running_mean"][:2])
+    assert not torch.equal(*crowd.seed_buffers["norm.running_mean"][:2])
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_bad_seeds_are_named(seeds: list[Any], text: str) -> None:
 
 def test_asking_for_a_seed_that_is_not_there_names_those_that_are(tiny: Factory) -> None:
     with pytest.raises(ValueError, match=r"no seed 5 in this crowd: choose from 0, 1"):
-        gather(tiny, 8, 4, [0, 1]).member(5)
+        init_crowd(tiny, 8, 4, [0, 1]).member(5)
 
 
 def test_a_model_without_weights_is_refused() -> None:
@@ -199,4 +199,4 @@ def test_a_model_without_weights_is_refused() -> None:
             return torch.zeros(len(tokens), 4)
 
     with pytest.raises(ValueError, match="it has no trainable parameters"):
-        gather(lambda v, c: Empty(), 8, 4, [0])
+        init_crowd(lambda v, c: Empty(), 8, 4, [0])

@@ -24,7 +24,7 @@ import sys, torch
 torch.set_num_threads(1)
 from torch import nn
 from ctlpp.training.recipe import Recipe
-from ctlpp.training.run import train
+from ctlpp.training.train import train
 
 class Model(nn.Module):
     def __init__(self, vocab_size, n_classes):

@@ -9,7 +9,7 @@ import pytest
 from ctlpp.benchmark.dataset import generate
 from ctlpp.runs.observers import OfflineWandb, TensorBoard
 from ctlpp.training.recipe import Recipe
-from ctlpp.training.run import train
+from ctlpp.training.train import train
 
 RECIPE = Recipe(steps=6, batch=16, eval_every=3)
 

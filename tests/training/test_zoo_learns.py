@@ -9,7 +9,7 @@ from torch import Tensor
 from ctlpp.benchmark.dataset import generate
 from ctlpp.models.zoo import MODELS
 from ctlpp.training.recipe import Recipe
-from ctlpp.training.run import train
+from ctlpp.training.train import train
 
 RECIPE = Recipe(steps=800, batch=64, lr=3e-3, warmup=50, eval_every=50, early_stop=1, settled_accuracy=1.0)
 
@@ -41,7 +41,7 @@ def test_a_model_of_the_zoo_learns_a_small_task_perfectly(model: str) -> None:
         for name, count in (("train", 1000), ("iid", 100))
     }
     run = train(
-        model, data, seeds=range(2), preset="quick", options=sizes_of(model), recipe=RECIPE, observers=[]
+        model, data, seeds=range(2), preset="quick", sizes=sizes_of(model), recipe=RECIPE, observers=[]
     )
     assert [row["iid"] for row in run.table()] == [1.0, 1.0]
 
@@ -54,7 +54,7 @@ def test_a_seed_of_a_zoo_model_is_the_same_alone_and_in_a_crowd_with_dropout(mod
 
     def logits(seeds: list[int]) -> Tensor:
         options = sizes_of(model, dropout=0.2)
-        run = train(model, data, seeds=seeds, preset="quick", options=options, recipe=recipe, observers=[])
+        run = train(model, data, seeds=seeds, preset="quick", sizes=options, recipe=recipe, observers=[])
         assert run.crowd.vectorised
         answers: Tensor = run.crowd.member(6)(tokens)
         return answers

@@ -2,8 +2,8 @@
 
 Example:
     >>> from ctlpp.models.zoo import build
-    >>> from ctlpp.training.crowd import gather
-    >>> crowd = gather(lambda v, c: build("gru", v, c, "quick"), 7, 3, seeds=[0, 1])
+    >>> from ctlpp.training.crowd import init_crowd
+    >>> crowd = init_crowd(lambda v, c: build("gru", v, c, "quick"), 7, 3, seeds=[0, 1])
     >>> seen, logits = activations(crowd, torch.tensor([[0, 2, 4, 6]]))
     >>> logits.shape, seen["readout"][0].shape, len(seen["state"])
     (torch.Size([2, 1, 3]), torch.Size([2, 1, 32]), 4)
@@ -88,9 +88,9 @@ def _stack(values: Sequence[Tensor]) -> Tensor:
 def pick(crowd: Crowd, rows: Sequence[int]) -> Crowd:
     """Some seeds of a crowd, by their rows, as a crowd."""
     group = list(rows)
-    extras = {name: extra[group] for name, extra in crowd.extras.items()}
+    seed_buffers = {name: buffer[group] for name, buffer in crowd.seed_buffers.items()}
     return replace(
-        crowd, seeds=tuple(crowd.seeds[i] for i in group), weights=crowd.weights[group], extras=extras
+        crowd, seeds=tuple(crowd.seeds[i] for i in group), weights=crowd.weights[group], seed_buffers=seed_buffers
     )
 
 

@@ -48,7 +48,7 @@ def _attention(match: Tensor, view: View) -> Tensor:
 
 def quick_ndr(crowd: Crowd) -> QuickNDR | None:
     """The quick way of a crowd, if it is one full-precision seed of the NDR on a CPU."""
-    module, alone = crowd.module, len(crowd.seeds) == 1 and len(crowd.places) > 0
+    module, alone = crowd.module, len(crowd.seeds) == 1 and len(crowd.slices) > 0
     if (
         type(module) is not NDR
         or not alone

@@ -32,12 +32,10 @@ from ctlpp.runs.history import History
 from ctlpp.statistics.correlation import Correlation, correlate
 from ctlpp.storage.folder import load
 from ctlpp.storage.task_json import from_json
-from ctlpp.training.fitting import check_fit
-from ctlpp.training.result import Run
-from ctlpp.training.run import load_run
+from ctlpp.training.train import Run, check_data_matches_run, load_run
 
 check_target, fresh_folder = partial(check_folder, ANALYSIS), partial(write_folder, ANALYSIS)
-_ALIKE: dict[str, Callable[[Task], object]] = {  # what decides how a run is looked at, beyond `check_fit`
+_ALIKE: dict[str, Callable[[Task], object]] = {  # what decides how a run is looked at, beyond `check_data_matches_run`
     "symbols": lambda task: task.symbols,
     "groups": lambda task: task.groups,
     "graphs": lambda task: [
@@ -130,7 +128,7 @@ def find_task(folder: Path, config: dict[str, Any], data: Path | None) -> Task:
     trained = from_json(json.dumps({"splits": {}, **noted}))[0] if noted else None
     if data is not None:
         task = load(data).task
-        check_fit(config, task, folder, data)
+        check_data_matches_run(config, task, folder, data)
         if trained and (
             other := next((what for what, of in _ALIKE.items() if of(trained) != of(task)), None)
         ):

@@ -3,9 +3,9 @@
 Example:
     >>> from ctlpp.benchmark.dataset import generate
     >>> from ctlpp.models.zoo import build
-    >>> from ctlpp.training.crowd import gather
+    >>> from ctlpp.training.crowd import init_crowd
     >>> task = generate("R", symbols=4, functions=8, max_length=3, train=100, iid=9, ood=9).task
-    >>> crowd = gather(lambda v, c: build("gru", v, c, "quick"), task.vocabulary.size, task.n_symbols, seeds=[0, 1])
+    >>> crowd = init_crowd(lambda v, c: build("gru", v, c, "quick"), task.vocabulary.size, task.n_symbols, seeds=[0, 1])
     >>> found = analyze(crowd, task)
     >>> found.answers.shape, found.similarity.shape, sorted(found.measures)[:3]
     ((2, 8, 8, 4), (2, 4, 8, 8), ['cka', 'clusters', 'codes'])

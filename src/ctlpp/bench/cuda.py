@@ -20,7 +20,7 @@ from ctlpp.files import UserError
 from ctlpp.kernels.fast import without_workspace
 from ctlpp.models.zoo import MODELS, build
 from ctlpp.training.batches import Batches
-from ctlpp.training.crowd import gather
+from ctlpp.training.crowd import init_crowd
 from ctlpp.training.recipe import Recipe, recipe_for
 from ctlpp.training.step import Optimizer, Stepper
 
@@ -127,7 +127,7 @@ def make_stepper(
     factory: Callable[[int, int], nn.Module], seeds: int, data: Dataset, recipe: Recipe
 ) -> Stepper:
     """A fresh crowd on the GPU, ready to train in bf16."""
-    crowd = gather(factory, data.task.vocabulary.size, data.task.n_symbols, list(range(seeds)), "cuda")
+    crowd = init_crowd(factory, data.task.vocabulary.size, data.task.n_symbols, list(range(seeds)), "cuda")
     return Stepper(crowd, recipe, Optimizer.of(crowd), seeds, True)
 
 

@@ -21,8 +21,8 @@ from ctlpp.demo import DATA as DEMO_DATA
 from ctlpp.demo import SEEDS as DEMO_SEEDS
 from ctlpp.models.zoo import MODELS
 from ctlpp.training.batches import Batches
-from ctlpp.training.crowd import gather
-from ctlpp.training.probe import memory_budget, seeds_at_a_time
+from ctlpp.training.crowd import init_crowd
+from ctlpp.training.engine import memory_budget, seeds_at_a_time
 from ctlpp.training.recipe import Recipe, recipe_for
 from ctlpp.training.step import Optimizer, Stepper
 
@@ -102,7 +102,7 @@ def measure(
 def make_stepper(model: str, preset: str, data: Dataset, recipe: Recipe, seeds: list[int]) -> Stepper:
     """A crowd ready to train, with as many seeds at a time as `train` would take."""
     spec = MODELS[model]
-    crowd = gather(
+    crowd = init_crowd(
         lambda vocab_size, n_classes: spec.factory(vocab_size, n_classes, **spec.sizes[preset]),
         data.task.vocabulary.size,
         data.task.n_symbols,
@@ -110,7 +110,7 @@ def make_stepper(model: str, preset: str, data: Dataset, recipe: Recipe, seeds: 
     )
     stepper = Stepper(crowd, recipe, Optimizer.of(crowd), len(seeds), False)
     longest = Batches(data.tensors("train"), recipe, seeds).shapes()[-1]
-    stepper.regroup(seeds_at_a_time(crowd, recipe, *longest, False, memory_budget(crowd.device))[0])
+    stepper.regroup(seeds_at_a_time(stepper, longest, memory_budget(crowd.device))[0])
     return stepper
 
 

@@ -135,7 +135,7 @@ def _check_edges(graph: Graph, name: str, groups: Groups) -> None:
                     f"{where}: unknown group {node!r}; choose from {special}, {', '.join(groups)}"
                 )
         if (source, target) == (IN, OUT):
-            raise UserError(f"{where}: an example needs at least one function; go through a group")
+            raise UserError(f"{where}: an example needs at least one function")
     for edge in graph.edges:
         if graph.edges.count(edge) > 1:
             raise UserError(f"{name} graph: edge {edge[0]} -> {edge[1]} is given twice; once is enough")
@@ -147,13 +147,9 @@ def _check_restriction(
     where = f"{name} graph: restriction of {restriction.function!r} after {restriction.source!r}"
     home = next((group for group, members in groups.items() if restriction.function in members), None)
     if home is None:
-        raise UserError(
-            f"{where}: there is no function {restriction.function!r}; choose from those of the groups"
-        )
+        raise UserError(f"{where}: there is no function {restriction.function!r}")
     if (restriction.source, home) not in graph.edges:
-        raise UserError(
-            f"{where}: there is no edge {restriction.source} -> {home}; restrict an edge that exists"
-        )
+        raise UserError(f"{where}: there is no edge {restriction.source} -> {home}; restrict one that exists")
     if bad := [s for s in restriction.symbols if s not in range(n_symbols)]:
         raise UserError(f"{where}: no symbol has the index {bad[0]}; use 0 to {n_symbols - 1}")
 

@@ -1,10 +1,10 @@
 """Examples, and the finite set of them that a graph allows: counted, tested for membership, and numbered.
 
 A function belongs to one group, so an example fixes its walk through the graph, and all that matters for what
-may follow is the *node*: the group of the last function and the symbol it produced. The number of ways to
-go on from each node, found by dynamic programming, gives exact counts and a bijection between the integers
-0 … count − 1 and the examples of a length. Counts are Python integers; the tables behind rank and unrank are int64
-while everything fits, and hold Python integers beyond that (dtype object: slower, still exact).
+may follow is the *node*: the group of the last function and the symbol it produced. The number of ways to go
+on from each node, found by dynamic programming, gives exact counts and a bijection between the integers
+0 … count − 1 and the examples of a length. Counts are Python integers; the tables behind rank and unrank are
+int64 while everything fits, and hold Python integers beyond that (dtype object: slower, still exact).
 
 Example: two functions in one group, examples of two functions, on two symbols
     >>> flip, keep = [1, 0], [0, 1]
@@ -19,9 +19,10 @@ Example: two functions in one group, examples of two functions, on two symbols
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +30,6 @@ from numpy.typing import NDArray
 from ctlpp.benchmark.graph import IN, OUT, Graph
 
 Integers = NDArray[Any]  # int64, or Python integers (dtype object) where 64 bits do not suffice
-ROWS_AT_ONCE = 1 << 14
 LARGEST = 2**62  # numbers up to here are kept as int64: sums of two still fit
 
 
@@ -90,18 +90,15 @@ def smallest_integer(n: int) -> type[np.unsignedinteger[Any]]:
     return np.uint8 if n <= 1 << 8 else np.uint16 if n <= 1 << 16 else np.uint32
 
 
-Rows = TypeVar("Rows", Examples, Integers)
-
-
 class Language:
-    """The examples of a graph. `table[f, s]` is what function f makes of symbol s; `groups` lists function indices."""
+    """The examples of a graph; `table[f, s]` is what function f makes of symbol s."""
 
     def __init__(
         self,
         graph: Graph,
         *,
         table: NDArray[Any],
-        groups: Mapping[str, Sequence[int]],
+        groups: Mapping[str, Sequence[int]],  # the functions of each, by index
         names: Sequence[str] | None = None,  # of the functions, for restrictions
     ) -> None:
         self.graph = graph
@@ -149,40 +146,25 @@ class Language:
 
     def contains(self, examples: Examples) -> NDArray[np.bool_]:
         """Which examples the graph allows."""
-        if examples.length not in self.graph.lengths:
-            return np.zeros(len(examples), dtype=bool)
-        return np.concatenate([np.zeros(0, dtype=bool), *map(self._contains_chunk, _chunks(examples))])
-
-    def allows_successions(self, examples: Examples) -> NDArray[np.bool_]:
-        """Which examples have only successions that the graph allows, wherever they begin and end."""
-        right = np.ones(len(examples), dtype=bool)
-        symbol = examples.starts
-        for before, function in zip(examples.functions.T, examples.functions.T[1:], strict=False):
-            symbol = self.table[before, symbol]
-            right &= self.allowed[self.group_of[before], function, symbol]
-        return right
-
-    def rank(self, examples: Examples) -> Integers:
-        """The number of each example; the inverse of `unrank`. The examples must be in the language."""
-        return np.concatenate([self._starts(examples.length)[:0], *map(self._rank_chunk, _chunks(examples))])
-
-    def unrank(self, length: int, numbers: Integers) -> Examples:
-        """The examples with these numbers, each in 0 … count − 1."""
-        return join([self.empty(length), *(self._unrank_chunk(length, chunk) for chunk in _chunks(numbers))])
-
-    def all(self, length: int) -> Examples:
-        """Every example of this length, in the order of their numbers."""
-        return self.unrank(length, np.arange(self.count(length)))
-
-    def _contains_chunk(self, examples: Examples) -> NDArray[np.bool_]:
-        right, node = np.ones(len(examples), dtype=bool), examples.starts.astype(np.int64)
+        right = np.full(len(examples), examples.length in self.graph.lengths)
+        node = examples.starts.astype(np.int64)
         for function in examples.functions.T:
             choice = node * self.n_functions + function
             right &= self.possible[choice]
             node = self.next_node[choice]
         return np.asarray(right & self.ends[node // self.n_symbols])
 
-    def _rank_chunk(self, examples: Examples) -> Integers:
+    def allows_successions(self, examples: Examples) -> NDArray[np.bool_]:
+        """Which examples have only successions that the graph allows, wherever they begin and end."""
+        right = np.ones(len(examples), dtype=bool)
+        symbol = examples.starts
+        for before, function in pairwise(examples.functions.T):
+            symbol = self.table[before, symbol]
+            right &= self.allowed[self.group_of[before], function, symbol]
+        return right
+
+    def rank(self, examples: Examples) -> Integers:
+        """The number of each example; the inverse of `unrank`. The examples must be in the language."""
         number, node = self._starts(examples.length)[examples.starts], examples.starts.astype(np.int64)
         for left, function in zip(range(examples.length, 0, -1), examples.functions.T, strict=True):
             choice = node * self.n_functions + function
@@ -190,20 +172,32 @@ class Language:
             node = self.next_node[choice]
         return np.asarray(number)
 
-    def _unrank_chunk(self, length: int, number: Integers) -> Examples:
+    def unrank(self, length: int, numbers: Integers) -> Examples:
+        """The examples with these numbers, each in 0 … count − 1."""
         starts = self._starts(length)
-        node = np.searchsorted(starts, number, side="right") - 1
-        number = number - starts[node]
-        examples = self.empty(length, len(number))
+        node = np.searchsorted(starts, numbers, side="right") - 1
+        numbers = numbers - starts[node]
+        examples = self.empty(length, len(numbers))
         examples.starts[:] = node
         for i, left in enumerate(range(length, 0, -1)):
-            choice, number = self._step(left).choose(node, number)
+            choice, numbers = self._step(left).choose(node, numbers)
             examples.functions[:, i] = choice - node * self.n_functions
             node = self.next_node[choice]
         return examples
 
+    def all(self, length: int) -> Examples:
+        """Every example of this length, in the order of their numbers."""
+        return self.unrank(length, np.arange(self.count(length)))
+
+    def empty(self, length: int, n: int = 0) -> Examples:
+        """Room for n examples."""
+        return Examples(
+            starts=np.zeros(n, dtype=smallest_integer(self.n_symbols)),
+            functions=np.zeros((n, length), dtype=smallest_integer(self.n_functions)),
+        )
+
     def _starts(self, length: int) -> Integers:
-        """How many examples have a smaller start symbol, for each start symbol; as int64 if every number fits."""
+        """For each start symbol, how many examples have a smaller one; as int64 if every number fits."""
         ways = self.ways(length)[: self.n_symbols]
         return np.asarray(_before(ways).astype(np.int64 if ways.sum() <= LARGEST else object))
 
@@ -212,13 +206,6 @@ class Language:
         if left not in self._steps:
             self._steps[left] = Step(self.behind(left), self.n_functions)
         return self._steps[left]
-
-    def empty(self, length: int, n: int = 0) -> Examples:
-        """Room for n examples."""
-        return Examples(
-            starts=np.zeros(n, dtype=smallest_integer(self.n_symbols)),
-            functions=np.zeros((n, length), dtype=smallest_integer(self.n_functions)),
-        )
 
 
 class Step:
@@ -243,11 +230,6 @@ class Step:
         else:
             choice = np.searchsorted(self._running, number + self._offset[node], side="right") - 1
         return choice, number - self.skipped[choice]
-
-
-def _chunks(rows: Rows) -> Iterator[Rows]:
-    """The rows in parts that fit into a core's cache."""
-    return (rows[i : i + ROWS_AT_ONCE] for i in range(0, len(rows), ROWS_AT_ONCE))
 
 
 def _before(values: NDArray[Any]) -> NDArray[Any]:

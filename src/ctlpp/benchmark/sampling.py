@@ -1,16 +1,16 @@
 """Drawing distinct examples of a language, with the same result on every machine.
 
 `uniform`: every set of examples is equally likely; drawing them is drawing distinct numbers.
-`sequential`: pick a path, then a function, each uniformly among what is allowed; an example already drawn is dropped.
-(After 16 walks per example, because nearly all are drawn or most are very unlikely, the rest is drawn uniformly.)
-The paths at a point are the groups that may follow, where groups after which the graph goes on alike count as one
-path: in S, a1 and b1 are two paths, while a2 and o, which both lead back to stage 1, are one pool of functions.
+`sequential`: pick a path, then a function, each uniformly among what is allowed; drop an example drawn before.
+(After 16 walks per example, because nearly all are drawn or most are very unlikely, the rest is uniform.)
+The paths at a point are the groups that may follow, where groups after which the graph goes on alike count as
+one: in S, a1 and b1 are two paths, while a2 and o, which both lead back to stage 1, are one pool of functions.
 
-`draw_sequences` and `draw_examples` make examples out of few function sequences, each on several start symbols. So it
-is in the data of the authors' code: its worker processes share random state, and all draw the same functions, with
-different start symbols. With 16 of them, 88,728 examples of six functions had 12,599 different sequences, seven of
-the eight symbols for each: `RELEASED`. Sequences are drawn like examples, with the same weighting. Each keeps the
-example that brought it, the rest is a random choice among the further examples of the sequences.
+`draw_sequences` and `draw_examples` make examples of few function sequences, each on several start symbols. So
+it is in the data of the authors' code: its worker processes share random state, and all draw the same
+functions, with different start symbols. With 16 of them, 88,728 examples of six functions had 12,599 different
+sequences, seven of the eight symbols for each: `RELEASED`. Sequences are drawn like examples, with the same
+weighting. Each keeps the example that brought it, the rest is a random choice among their further examples.
 
 Example:
     >>> from ctlpp.benchmark.graph import IN, Graph
@@ -45,7 +45,10 @@ PATIENCE = 16  # walks per example
 
 
 class Stream:
-    """An endless sequence of random words."""
+    """Random words, named by a seed and by what they are for, so that no two uses share numbers.
+
+    Only the raw 64-bit words of Philox are used: NumPy keeps those fixed for ever, unlike its `Generator`.
+    """
 
     def __init__(self, seed: int, *purpose: str | int) -> None:
         name = "/".join(map(str, ("ctlpp", seed, *purpose)))
@@ -57,7 +60,7 @@ class Stream:
         return self._bits.random_raw(n)
 
     def below(self, bound: int, n: int) -> Integers:
-        """n integers, each uniform over 0 … bound − 1: the top bits of a word, drawn again while too large."""
+        """n integers, each uniform over 0 … bound − 1: top bits of a word, drawn again while too large."""
         bits = max(1, (bound - 1).bit_length())
         found: list[Integers] = []
         missing = n
@@ -99,13 +102,8 @@ def first_occurrences(values: Integers) -> Integers:
 
 def first_positions(values: Integers) -> NDArray[np.bool_]:
     """Where in `values` a value stands for the first time."""
-    first = np.ones(len(values), dtype=bool)
-    ordered = np.sort(values)
-    repeated = ordered[1:][ordered[1:] == ordered[:-1]]
-    if len(repeated):
-        suspects = np.flatnonzero(member(values, repeated))
-        first[suspects] = False
-        first[suspects[np.unique(values[suspects], return_index=True)[1]]] = True
+    first = np.zeros(len(values), dtype=bool)
+    first[np.unique(values, return_index=True)[1]] = True
     return first
 
 
@@ -145,11 +143,11 @@ def _draw_numbers(count: int, n: int, stream: Stream, taken: Integers) -> Intege
 
 
 def _draw_walks(language: Language, length: int, n: int, stream: Stream, taken: Integers) -> Examples:
-    walks, chosen, walked = Walks(language, length), language.empty(length), 0
+    chosen, walked = language.empty(length), 0
     while len(chosen) < n and walked <= PATIENCE * n:
         more = n - len(chosen) + n // 16 + 1000
         walked += more
-        chosen = join([chosen, walks.draw(more, stream)])
+        chosen = join([chosen, random_walks(language, length, more, stream)])
         numbers = language.rank(chosen)
         chosen = chosen[first_positions(numbers) & ~member(numbers, taken)][:n]
     if len(chosen) == n:
@@ -159,29 +157,20 @@ def _draw_walks(language: Language, length: int, n: int, stream: Stream, taken: 
     return join([chosen, language.unrank(length, rest)])
 
 
-class Walks:
-    """Random walks through a graph from IN to OUT, for examples of one length."""
-
-    def __init__(self, language: Language, length: int) -> None:
-        self.language, self.length = language, length
-        self._pools = [_pools(language, left) for left in range(length, 0, -1)]
-
-    def draw(self, n: int, stream: Stream) -> Examples:
-        """n examples, with repetitions."""
-        language = self.language
-        examples = language.empty(self.length, n)
-        possible = np.flatnonzero(language.ways(self.length)[: language.n_symbols] > 0)
-        node = possible[_pick(stream.words(n) >> np.uint64(32), len(possible))]
-        examples.starts[:] = node
-        for i, (n_paths, n_functions, members) in enumerate(self._pools):
-            words = stream.words(n)
-            path = _pick(words >> np.uint64(32), n_paths[node])
-            pool = node * n_functions.shape[1] + path
-            option = _pick(words & np.uint64(0xFFFFFFFF), n_functions.reshape(-1)[pool])
-            function = members.reshape(-1)[pool * language.n_functions + option]
-            node = language.next_node[node * language.n_functions + function]
-            examples.functions[:, i] = function
-        return examples
+def random_walks(language: Language, length: int, n: int, stream: Stream) -> Examples:
+    """n examples of random walks from IN to OUT, with repetitions."""
+    examples = language.empty(length, n)
+    possible = np.flatnonzero(language.ways(length)[: language.n_symbols] > 0)
+    node = possible[_pick(stream.words(n) >> np.uint64(32), len(possible))]
+    examples.starts[:] = node
+    for i in range(length):
+        n_paths, n_functions, functions = _pools(language, length - i)
+        words = stream.words(n)
+        path = _pick(words >> np.uint64(32), n_paths[node])
+        option = _pick(words & np.uint64(0xFFFFFFFF), n_functions[node, path])
+        examples.functions[:, i] = function = functions[node, path, option]
+        node = language.next_node[node * language.n_functions + function]
+    return examples
 
 
 def _pick(words: Words, options: int | NDArray[np.int64]) -> NDArray[np.int64]:
@@ -190,19 +179,15 @@ def _pick(words: Words, options: int | NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _pools(language: Language, left: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """For each node: the number of paths, of functions on each path, and the functions. (N,), (N, P), (N, P, F)"""
+    """For each node: how many paths follow (N,), how many functions (N, P), and which on each path (N, P, F)."""
     possible = (language.behind(left) > 0).reshape(-1, language.n_functions)  # (N, F)
     path_of = _paths(language)[language.group_of]  # (F,)
     on_path = np.arange(path_of.max() + 1)[:, None] == path_of  # (P, F)
     pools = possible[:, None, :] & on_path
     sizes = pools.sum(axis=2)
     full_first = np.argsort(sizes == 0, axis=1, kind="stable")  # paths without a function come last
-    members = np.argsort(~pools, axis=2, kind="stable")
-    return (
-        (sizes > 0).sum(axis=1),
-        np.take_along_axis(sizes, full_first, axis=1),
-        np.take_along_axis(members, full_first[..., None], axis=1),
-    )
+    functions = np.take_along_axis(np.argsort(~pools, axis=2, kind="stable"), full_first[..., None], axis=1)
+    return (sizes > 0).sum(axis=1), np.take_along_axis(sizes, full_first, axis=1), functions
 
 
 def _paths(language: Language) -> NDArray[np.int64]:
@@ -229,10 +214,9 @@ def max_sequences(limit: Limit, n: int) -> int:
 def draw_sequences(
     language: Language, sizes: Mapping[int, int], limit: Limit, weighting: Weighting, seed: int
 ) -> dict[int, Examples]:
-    """One example of each sequence, for the lengths at which the limit matters; `sizes` are the examples wanted.
+    """One example of each sequence, for the lengths at which fewer sequences exist than could be drawn.
 
-    It does not matter where no more sequences exist, or no more examples are wanted. Raises UserError if so many
-    sequences have fewer examples than are wanted.
+    `sizes` says how many examples are wanted of each length. Raises UserError where the sequences have fewer.
     """
     found, short = {}, []
     for length, n in sizes.items():
@@ -259,7 +243,7 @@ def draw_examples(language: Language, firsts: Examples, n: int, stream: Stream) 
 
 
 def on_all_symbols(language: Language, firsts: Examples) -> tuple[Examples, NDArray[np.int64]]:
-    """The sequences of `firsts` on every start symbol that the language allows, and which of them each example has."""
+    """The sequences of `firsts` on every start symbol that is allowed, and the row of each one's sequence."""
     symbols = np.arange(language.n_symbols, dtype=firsts.starts.dtype)
     of = np.repeat(np.arange(len(firsts)), len(symbols))
     grid = Examples(starts=np.tile(symbols, len(firsts)), functions=firsts.functions[of])
@@ -270,7 +254,7 @@ def on_all_symbols(language: Language, firsts: Examples) -> tuple[Examples, NDAr
 def _draw_firsts(
     language: Language, length: int, n: int, most: int, weighting: Weighting, stream: Stream
 ) -> tuple[Examples, NDArray[np.int64]]:
-    """More than `most` sequences with n examples together, or all there are; and how many examples each has."""
+    """More than `most` sequences with n examples together, or all there are; and the examples of each."""
     firsts, room, taken = language.empty(length), np.zeros(0, dtype=np.int64), NOTHING
     while (free := language.count(length) - len(taken)) and (len(firsts) <= most or len(taken) < n):
         wanted = max(len(firsts), -(-n // language.n_symbols))
@@ -290,6 +274,5 @@ def _too_few(limit: Limit, short: list[tuple[int, int, int]]) -> UserError:
     else:  # n / k, rounded up, is enough while k is at most (n - 1) // (needed - 1)
         needed, n, length = min(short, key=lambda case: ((case[1] - 1) // (case[0] - 1), -case[2]))
         right = f"n/{(n - 1) // (needed - 1)}"
-    return UserError(
-        f"‹distinct_sequences› {limit}: {n} examples of {length} functions need {needed} sequences; use {right}"
-    )
+    what = f"{n} examples of {length} functions need {needed} sequences"
+    return UserError(f"‹distinct_sequences› {limit}: {what}; use {right}")

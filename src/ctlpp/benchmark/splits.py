@@ -120,8 +120,7 @@ def _draw_both(task: Task, settings: Settings, sizes: Sizes) -> Iterator[tuple[i
 
 def _draw_ood(task: Task, settings: Settings) -> Split:
     room = {n: task.language("ood").count(n) for n in task.ood_graph.lengths}
-    if settings.ood > sum(room.values()):
-        raise _too_large("ood", settings.ood, sum(room.values()))
+    _check_size("ood", settings.ood, sum(room.values()))
     return _nonempty(
         {n: _draw(task, settings, "ood", n, size) for n, size in balance(settings.ood, room).items()}
     )
@@ -173,17 +172,15 @@ def balance(total: int, room: Mapping[int, int]) -> Sizes:
 def _check_room(settings: Settings, room: Sizes) -> None:
     most = sum(room.values())
     if settings.train > most:
-        beside = f", and iid takes {settings.iid} of them" if settings.iid else ""
-        fewer = f"at most {most - settings.iid}" if settings.iid < most else "fewer"
         raise UserError(
-            f"‹train› {settings.train}: only {most} distinct training examples exist (fill rule){beside}; "
-            f"ask for {fewer}, or longer ones"
+            f"‹train› {settings.train}: only {most} distinct training examples exist (fill rule), and iid takes "
+            f"{settings.iid} of them; ask for at most {max(0, most - settings.iid)}, or longer ones"
         )
-    if settings.iid > most - settings.train:
-        raise _too_large("iid", settings.iid, most - settings.train)
+    _check_size("iid", settings.iid, most - settings.train)
 
 
-def _too_large(option: str, asked: int, most: int) -> UserError:
-    return UserError(
-        f"‹{option}› {asked}: only {most} distinct examples are left; ask for fewer, or longer ones"
-    )
+def _check_size(name: str, asked: int, most: int) -> None:
+    if asked > most:
+        raise UserError(
+            f"‹{name}› {asked}: only {most} distinct examples are left; ask for fewer, or longer ones"
+        )

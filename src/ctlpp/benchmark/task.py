@@ -235,16 +235,16 @@ def _check_names(task: Task) -> None:
     for name in task.functions:
         if not name.isidentifier():
             raise UserError(
-                f"{name!r} cannot name a function; use letters and digits, beginning with a letter"
+                f"{name!r} cannot name a function: use letters and digits, beginning with a letter"
             )
     for name in task.symbols:
         if not name.isalnum():
-            raise UserError(f"{name!r} cannot name a symbol; use letters and digits")
+            raise UserError(f"{name!r} cannot name a symbol: use letters and digits")
+    for name in task.groups:
+        if name in (IN, OUT) or not name.isidentifier():
+            raise UserError(f"{name!r} cannot name a group: use letters and digits, but not IN or OUT")
     if repeated := [name for name, n in Counter((*task.functions, *task.symbols)).items() if n > 1]:
         raise UserError(f"{repeated[0]!r} is the name of two things; all functions and symbols must differ")
-    for group in task.groups:
-        if group in (IN, OUT) or not group.isidentifier():
-            raise UserError(f"{group!r} cannot name a group; use letters and digits, but not IN or OUT")
 
 
 def _check_variant(task: Task) -> None:

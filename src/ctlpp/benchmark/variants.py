@@ -41,7 +41,7 @@ PROTOCOLS: tuple[Protocol, ...] = ("paper", "released")
 Order = Literal["right-to-left", "left-to-right"]
 ORDERS: tuple[Order, ...] = ("right-to-left", "left-to-right")
 VARIANTS = ("CTL", "A", "R", "S")
-MOST_PAIRS = 50_000_000
+MOST_PAIRS = 50_000_000  # the split `pairs` holds them all
 
 ANY = {IN: "f", "f": "f OUT"}
 ALTERNATE = {IN: "a b", "a": "b OUT", "b": "a OUT"}
@@ -158,8 +158,7 @@ def _check_functions(n_functions: int, n_symbols: int) -> None:
         )
     if (pairs := n_functions**2 * n_symbols) > MOST_PAIRS:
         raise UserError(
-            f"‹functions› {n_functions}: on {n_symbols} symbols they make {pairs:,} pairs, and the split `pairs` "
-            f"holds them all; use fewer, for at most {MOST_PAIRS:,}"
+            f"‹functions› {n_functions}: on {n_symbols} symbols they make {pairs:,} pairs; use fewer"
         )
 
 
@@ -173,8 +172,7 @@ def _unstaged(settings: Settings) -> VariantSpec:
         furthest = settings.ood_max_length or longest + 4
         if furthest <= longest:
             raise UserError(
-                f"‹ood_max_length› {furthest} must be above ‹max_length› {longest}: "
-                "CTL tests on longer compositions"
+                f"‹ood_max_length› {furthest}: CTL tests on longer examples; use {longest + 1} or more"
             )
         groups, ood_lengths = {"f": names}, range(longest + 1, furthest + 1)
     train = Graph.of(train_edges, lengths=range(1, longest + 1))
@@ -207,10 +205,8 @@ def _check_staged(settings: Settings, n_shared: int, overlap: int) -> None:
     if not 1 <= overlap <= n_symbols:
         raise UserError(f"‹shared_symbols› {overlap}: use 1 to {n_symbols}, the number of symbols")
     if n_shared * overlap < n_symbols:
-        raise UserError(
-            f"{n_shared} shared functions with {overlap} shared symbols each cannot cover all "
-            f"{n_symbols} symbols; use ‹shared_symbols› {-(-n_symbols // n_shared)} or more"
-        )
+        together = f"{n_shared} shared functions must cover {n_symbols} symbols together"
+        raise UserError(f"‹shared_symbols› {overlap}: {together}; use {-(-n_symbols // n_shared)} or more")
 
 
 def _deal(names: Sequence[str], groups: Sequence[str]) -> dict[str, tuple[str, ...]]:

@@ -227,7 +227,7 @@ def bench_train(
         print_table(*compare())
         return
     from ctlpp.bench import cuda
-    from ctlpp.training.inputs import find_device
+    from ctlpp.training.engine import find_device
 
     find_device(device)
     crowds = cuda.CROWDS if seeds is None else cuda.crowd_sizes(seeds)

@@ -129,7 +129,7 @@ def work_off(cells: Sequence[PlannedRun], out: Path, orders: Orders, page: Path 
     from ctlpp.cli.main import fail
     from ctlpp.reproduce.executing import MachineError, execute, machine_trouble
     from ctlpp.reproduce.page import write_page
-    from ctlpp.training.inputs import find_device
+    from ctlpp.training.engine import find_device
 
     if find_device(orders.device).type == "cpu" and all(cell.preset == "quick" for cell in cells):
         torch.set_num_threads(1)  # such small products gain nothing from a second thread
@@ -226,7 +226,7 @@ def print_plan(cells: Sequence[PlannedRun], out: Path, orders: Orders) -> None:
 def _kind(device: str) -> str:
     """The kind of device to estimate for; it need not be there."""
     if device == "auto":
-        from ctlpp.training.inputs import find_device
+        from ctlpp.training.engine import find_device
 
         return find_device(device).type
     kind = device.partition(":")[0]

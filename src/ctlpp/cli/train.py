@@ -75,10 +75,10 @@ def train(
     from ctlpp.cli.tracking import trackers
     from ctlpp.models.zoo import find_model
     from ctlpp.storage.folder import load
-    from ctlpp.training.inputs import find_device
+    from ctlpp.training.engine import find_device
     from ctlpp.training.loop import Interrupted
     from ctlpp.training.recipe import recipe_for
-    from ctlpp.training.run import train as fit
+    from ctlpp.training.train import train as fit
 
     observers = trackers(track or (), out)
     find_model(model, preset, sizes)
@@ -98,7 +98,7 @@ def train(
                 seeds=numbers,
                 recipe=recipe,
                 preset=preset,
-                options=sizes,
+                sizes=sizes,
                 device=device,
                 out=out,
                 resume=resume,
@@ -142,11 +142,10 @@ def evaluate(
     """
     from ctlpp.cli.output import print_table, table_by_length
     from ctlpp.storage.folder import load
-    from ctlpp.training.fitting import check_fit
-    from ctlpp.training.run import load_run
+    from ctlpp.training.train import check_data_matches_run, load_run
 
     trained, dataset = load_run(run, device=device), load(data)
-    check_fit(trained.config, dataset.task, run, data)
+    check_data_matches_run(trained.config, dataset.task, run, data)
     names = [name for name in dataset.splits if name != "train"] if splits is None else splits.split(",")
     scores = trained.evaluate({name: dataset.tensors(name) for name in names})
     for note in trained.notes:

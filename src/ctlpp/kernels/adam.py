@@ -110,7 +110,7 @@ def adam_step(
 @torch.no_grad()
 def update(stepper: Stepper, group: slice, losses: Tensor, gradient: Tensor) -> Tensor:
     """Clip each seed's gradient (S, P) and let Adam move its weights; returns which seeds still train, (S,) bool."""
-    recipe, dials, memory = stepper.recipe, stepper.dials, stepper.optimizer
+    recipe, scalars, memory = stepper.recipe, stepper.scalars, stepper.optimizer
     weights, mean, square = stepper.crowd.weights[group], memory.mean[group], memory.square[group]
     assert mean.stride() == square.stride()
     assert weights.stride(1) == mean.stride(1) == gradient.stride(1) == 1
@@ -124,7 +124,7 @@ def update(stepper: Stepper, group: slice, losses: Tensor, gradient: Tensor) -> 
     clipping_factors[(S,)](
         sums,
         losses,
-        dials.step,
+        scalars.step,
         stepper.losses[group],
         stepper.norms[group],
         memory.diverged[group],
@@ -145,9 +145,9 @@ def update(stepper: Stepper, group: slice, losses: Tensor, gradient: Tensor) -> 
         gradient,
         training,
         factor,
-        dials.rate,
-        dials.eps,
-        dials.decay,
+        scalars.rate,
+        scalars.eps,
+        scalars.decay,
         P,
         weights.stride(0),
         mean.stride(0),

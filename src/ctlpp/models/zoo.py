@@ -186,7 +186,9 @@ def load_callable(name: str, kind: str = "model", what: str = "factory") -> Any:
     except Exception as error:
         missing = isinstance(error, ModuleNotFoundError)
         remedy = "; start where it lies, or name its folder in PYTHONPATH" if missing else ""
-        raise UserError(f"{kind} {name!r}: cannot import {module_name}: {say(error)}{remedy}") from error
+        raise UserError(
+            f"{kind} {name!r}: cannot import {module_name}: {error_line(error)}{remedy}"
+        ) from error
     if not hasattr(module, attribute):
         raise UserError(f"{kind} {name!r}: {module_name} has no {attribute!r}")
     found = getattr(module, attribute)
@@ -212,7 +214,7 @@ def make_model(
     try:
         model = factory(vocab_size, n_classes)
     except Exception as error:
-        raise UserError(f"{who}: the factory raised {say(error)}") from error
+        raise UserError(f"{who}: the factory raised {error_line(error)}") from error
     if not isinstance(model, nn.Module):
         raise UserError(f"{who}: the factory returned {type(model).__name__}; it should return an nn.Module")
     if trial:
@@ -228,7 +230,7 @@ def _try(model: nn.Module, vocab_size: int, n_classes: int, who: str) -> None:
         with torch.no_grad():
             out = model.eval()(tokens)
     except Exception as error:
-        raise UserError(f"{who}: forward raised {say(error)}") from error
+        raise UserError(f"{who}: forward raised {error_line(error)}") from error
     finally:
         model.train(training)
     if not isinstance(out, Tensor):
@@ -240,7 +242,7 @@ def _try(model: nn.Module, vocab_size: int, n_classes: int, who: str) -> None:
         raise UserError(f"{who}: forward returns {out.dtype}; it should return floating-point logits")
 
 
-def say(error: BaseException) -> str:
+def error_line(error: BaseException) -> str:
     """An error's type and the first line of its text."""
     text = str(error).strip().partition("\n")[0]
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -173,7 +173,7 @@ def _work_on(job: _Job) -> None:
     """Whatever the piece still needs."""
     from ctlpp.benchmark.dataset import generate
     from ctlpp.figures.whole_run import analyze_run
-    from ctlpp.training.run import train
+    from ctlpp.training.train import train
 
     cell, folder, orders = job.cell, job.piece.folder, job.orders
     for left in folder.glob(".*.part"):  # by a process that was killed

@@ -30,7 +30,7 @@ def shrink(folder: Path, keep: int) -> None:
 def _keep_weights(folder: Path, weights: Path, keep: int) -> None:
     import safetensors.torch
 
-    from ctlpp.training.run import load_run
+    from ctlpp.training.train import load_run
 
     run = load_run(folder)
     part = weights.with_name(f".weights.{os.getpid()}.part")

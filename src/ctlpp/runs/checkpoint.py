@@ -7,10 +7,11 @@ newest two are kept.
 Example:
     >>> import tempfile, torch
     >>> folder = Path(tempfile.mkdtemp())
-    >>> save(folder, 100, {"weights": torch.ones(2, 3)}, {"note": "hello"})
+    >>> facts = {"seconds": 1.5, "splits": ["iid"], "loss_count": 0, "stopped": False}
+    >>> save(folder, 100, {"weights": torch.ones(2, 3)}, facts)
     >>> tensors, facts, damaged = newest(folder)
-    >>> facts["step"], facts["note"], damaged
-    (100, 'hello', [])
+    >>> facts["step"], facts["seconds"], damaged
+    (100, 1.5, [])
 """
 
 import json
@@ -27,6 +28,13 @@ from ctlpp.files import UserError, make_folder, write_atomically
 from ctlpp.runs.folder import FORMAT
 
 _KEPT = 2
+_FACTS = {
+    "step": int,
+    "seconds": float,
+    "splits": list,
+    "loss_count": int,
+    "stopped": bool,
+}  # that a run needs
 
 
 def save(folder: Path, step: int, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
@@ -70,6 +78,9 @@ def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     try:
         facts = json.loads(path.read_text())
         checksum = facts["sha256"]
+        for name, kind in _FACTS.items():
+            if not isinstance(facts.get(name), kind):
+                raise UserError(f"{name} is {facts.get(name)}")
         file = path.with_suffix(".safetensors")
         data = file.read_bytes()
         if sha256(data).hexdigest() != checksum:

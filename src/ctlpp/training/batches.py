@@ -1,12 +1,12 @@
-"""Batches of one length, as a pure function of the step: resuming needs nothing but the step's number.
+"""The data of a run, in batches of one length that are a pure function of the step: resuming needs only its number.
 
 The training examples are visited in rounds. In a round the examples of each length are shuffled and cut into batches
 (a last partial batch is left out), and the batches of all lengths come in random order. A length with fewer examples
-than one batch fills a single batch by repeating them, so that it is not lost. With `length_mix="even"` every length has
-the same number of batches in a round, however many examples it has.
+than one batch fills a single batch by repeating them, so that it is not lost. With `length_mix="even"` every length
+has the same number of batches in a round, however many examples it has.
 
-A *curriculum* decides which examples take part: a function `weights(progress, length, tokens) -> (N,)` that gives each
-example of a length its chance, 0 to 1, to take part in the round that begins when the share `progress` of the
+A *curriculum* decides which examples take part: a function `weights(progress, length, tokens) -> (N,)` that gives
+each example of a length its chance, 0 to 1, to take part in the round that begins when the share `progress` of the
 training is over. Rounds keep their number of batches; what takes part is repeated as often as needed.
 
 Example:
@@ -17,18 +17,77 @@ Example:
     (torch.Size([4, 4]), torch.Size([4]))
 """
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from ctlpp.files import UserError
-from ctlpp.training.crowd import BATCHES, one_line
+from ctlpp.models.zoo import error_line
+from ctlpp.runs.history import TRAINING
+from ctlpp.storage.task_json import to_json
+from ctlpp.training.crowd import BATCHES
 from ctlpp.training.recipe import Recipe
 from ctlpp.training.streams import seed_keys
 
 Split = dict[int, tuple[Tensor, Tensor]]  # length -> tokens (N, T), targets (N,)
 Curriculum = Callable[[float, int, Tensor], Tensor]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Data:
+    """Tensors of the splits a run uses, and where they come from."""
+
+    splits: dict[str, Split]  # "train" and those to evaluate
+    held_out: tuple[str, ...]  # the names of those to evaluate
+    vocab_size: int
+    n_classes: int
+    variant: str = ""
+    protocol: str = ""
+    task: dict[str, Any] | None = None  # as in task.json, without the splits
+
+
+def read_data(data: Any, splits: Sequence[str] | None = None) -> Data:
+    """The splits of a dataset, or of {name: {length: (tokens, targets)}}; iid and ood are evaluated unless told."""
+    if not isinstance(data, Mapping) and not hasattr(data, "task"):
+        kinds = "give a dataset, as `ctlpp.load(folder)` reads it, or a dictionary of splits"
+        raise UserError(f"data of type {type(data).__name__}: {kinds}")
+    task = None if isinstance(data, Mapping) else data.task
+    names = list(data) if task is None else list(data.splits)
+    usual = [name for name in ("iid", "ood") if name in names] or [name for name in names if name != "train"]
+    held_out = usual if splits is None else list(splits)
+    for name in ["train", *held_out]:
+        if name not in names:
+            raise UserError(f"unknown split {name!r}: choose from {', '.join(names)}")
+        if name == TRAINING:
+            raise UserError(f"a split cannot be called {name!r}: that is the name of the training loss")
+    tensors = {name: data[name] if task is None else data.tensors(name) for name in ["train", *held_out]}
+    pairs = [pair for split in tensors.values() for pair in split.values() if len(pair[1])]
+    if not any(len(targets) for _, targets in tensors["train"].values()):
+        raise UserError("the split 'train' has no examples: there is nothing to train on")
+    return Data(
+        splits=tensors,
+        held_out=tuple(held_out),
+        vocab_size=task.vocabulary.size if task else 1 + max(int(tokens.max()) for tokens, _ in pairs),
+        n_classes=task.n_symbols if task else 1 + max(int(targets.max()) for _, targets in pairs),
+        variant=task.variant if task else "",
+        protocol=str(task.protocol) if task else "",
+        task=json.loads(to_json(task, data.settings, {})) if task else None,
+    )
+
+
+def digest(split: Split) -> str:
+    """The sha256 of a split's tensors."""
+    total = sha256()
+    for length in sorted(split):
+        total.update(str(length).encode())
+        for tensor in split[length]:
+            total.update(tensor.cpu().contiguous().numpy().tobytes())
+    return total.hexdigest()
 
 
 class Batches:
@@ -44,14 +103,11 @@ class Batches:
     ) -> None:
         total = sum(len(targets) for _, targets in split.values())
         if recipe.batch > total:
-            raise UserError(
-                f"batch {recipe.batch} is larger than the data: there are {total} training examples;"
-                f" use at most {total}, or the preset quick"
-            )
+            known = f"there are {total} training examples; use at most {total}, or the preset quick"
+            raise UserError(f"‹batch› {recipe.batch} is larger than the data: {known}")
         self.split = {length: split[length] for length in sorted(split) if len(split[length][1])}
         self.on_device = {
-            length: (tokens.to(device), targets.to(device))
-            for length, (tokens, targets) in self.split.items()
+            n: (tokens.to(device), targets.to(device)) for n, (tokens, targets) in self.split.items()
         }
         self.recipe, self.curriculum, self.device = recipe, curriculum, torch.device(device)
         self.per_seed = recipe.batch_order == "per_seed"
@@ -85,9 +141,7 @@ class Batches:
             batches, lengths = [], self._taking_part(round_, common)
             share = -(-self.per_round // len(lengths)) if self.recipe.length_mix == "even" else 0
             for length, taking_part in lengths.items():
-                orders = torch.stack(
-                    [self._shuffled(taking_part, generator, share) for generator in own]
-                )  # (S, n · B)
+                orders = torch.stack([self._shuffled(taking_part, generator, share) for generator in own])
                 orders = orders.to(self.device, non_blocking=True).view(len(own), -1, self.recipe.batch)
                 batches += [(length, part if self.per_seed else part[0]) for part in orders.unbind(1)]
             plan += [batches[i] for i in torch.randperm(len(batches), generator=common).tolist()]
@@ -122,11 +176,10 @@ class Batches:
         try:
             weights = torch.as_tensor(curriculum(progress, length, tokens)).cpu().float()
         except Exception as error:
-            raise UserError(f"the curriculum failed: {type(error).__name__}: {one_line(error)}") from error
+            raise UserError(f"the curriculum failed: {error_line(error)}") from error
         if weights.shape != (len(tokens),) or not bool(((weights >= 0) & (weights <= 1)).all()):
-            raise UserError(
-                f"the curriculum must give one weight from 0 to 1 for each of {len(tokens)} examples"
-            )
+            each = f"for each of {len(tokens)} examples"
+            raise UserError(f"the curriculum must give one weight from 0 to 1 {each}")
         return weights
 
     def _generator(self, round_: int, reader: int) -> torch.Generator:

@@ -1,7 +1,7 @@
 """A crowd: the weights of many seeds of one module, stacked along a leading axis S.
 
-All parameters of a seed lie in one row of one matrix, `weights` (S, P). Each parameter is a view of some columns, so
-that clipping and the optimiser are a handful of operations on (S, P), whatever the module is made of.
+All parameters of a seed lie in one row of one matrix, `weights` (S, P). Each parameter is a view of some columns,
+so that clipping and the optimiser are a handful of operations on (S, P), whatever the module is made of.
 
 Example:
     >>> class Bag(nn.Module):
@@ -10,7 +10,7 @@ Example:
     ...         self.embed = nn.Embedding(vocab_size, n_classes)
     ...     def forward(self, tokens):
     ...         return self.embed(tokens).sum(1)
-    >>> crowd = gather(Bag, vocab_size=5, n_classes=3, seeds=[0, 7])
+    >>> crowd = init_crowd(Bag, vocab_size=5, n_classes=3, seeds=[0, 7])
     >>> crowd.weights.shape, crowd.parameters()["embed.weight"].shape
     (torch.Size([2, 16]), torch.Size([2, 5, 3]))
     >>> bool((crowd.member(7).embed.weight == crowd.parameters()["embed.weight"][1]).all())
@@ -18,7 +18,7 @@ Example:
 """
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
@@ -36,8 +36,8 @@ _WEIGHTS, DROPOUT, BATCHES = range(3)  # what a seed's streams are for
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a parameter lies in a row."""
+class ParamSlice:
+    """The columns of a parameter."""
 
     start: int
     shape: torch.Size
@@ -53,16 +53,16 @@ class Crowd:
 
     module: nn.Module  # one seed's module; its own parameters are not used
     seeds: tuple[int, ...]
-    places: dict[str, Place]  # parameter name -> its columns
+    slices: dict[str, ParamSlice]  # by parameter name
     weights: Tensor  # (S, P)
-    extras: dict[str, Tensor]  # what belongs to a seed but is not trained: (S, …) by name
+    seed_buffers: dict[str, Tensor]  # what belongs to a seed but is not trained: (S, …) by name
     vectorised: bool = True  # False: the module runs for one seed at a time
     kernels: bool = True  # False: the fast paths of `ctlpp.kernels` are left alone
 
     @property
     def n_parameters(self) -> int:
         """Trainable parameters of one seed."""
-        return sum(prod(place.shape) for place in self.places.values())
+        return sum(prod(at.shape) for at in self.slices.values())
 
     @property
     def device(self) -> torch.device:
@@ -73,14 +73,13 @@ class Crowd:
         return self.views(self.weights[group])
 
     def views(self, rows: Tensor) -> dict[str, Tensor]:
-        """The parameters' places in rows of weights, gradients or the like, (S, P), by name: (S, …) each."""
-        return {
-            name: rows[:, at.start : at.end].view(len(rows), *at.shape) for name, at in self.places.items()
-        }
+        """The parameters' columns of weights, gradients or the like, (S, P), by name: (S, …) each."""
+        slices = self.slices.items()
+        return {name: rows[:, at.start : at.end].view(len(rows), *at.shape) for name, at in slices}
 
     def state(self, group: slice = slice(None)) -> dict[str, Tensor]:
-        """Parameters and extras of some seeds, stacked: all that tells one seed from another."""
-        return self.parameters(group) | {name: extra[group] for name, extra in self.extras.items()}
+        """Parameters and buffers of some seeds, stacked: all that tells one seed from another."""
+        return self.parameters(group) | {name: buffer[group] for name, buffer in self.seed_buffers.items()}
 
     def member(self, seed: int) -> nn.Module:
         """An ordinary module with the weights of one seed, in evaluation mode."""
@@ -94,6 +93,20 @@ class Crowd:
                 if name in own:
                     tensor.copy_(own[name])
         return module
+
+    def to_tensors(self) -> dict[str, Tensor]:
+        """For a checkpoint, which calls the seeds' buffers `extras`."""
+        buffers = {f"extras.{name}": buffer for name, buffer in self.seed_buffers.items()}
+        return {"weights": self.weights, **buffers}
+
+    def fill(self, tensors: Mapping[str, Tensor]) -> None:
+        """Take the weights and buffers of a checkpoint of the same seeds and module."""
+        if tensors["weights"].shape != self.weights.shape:
+            raise UserError("the checkpoint is of another model: its weights have another shape")
+        self.weights.copy_(tensors["weights"])
+        for name, tensor in tensors.items():
+            if name.startswith("extras."):
+                self.seed_buffers[name.removeprefix("extras.")] = tensor.to(self.device)
 
     def set_progress(self, progress: float) -> None:
         """Tell the module how much of the training is over, if it has a buffer called `progress`."""
@@ -116,7 +129,7 @@ def drawn_from(seed: int) -> Iterator[None]:
             random.setstate(python)
 
 
-def gather(
+def init_crowd(
     factory: Factory,
     vocab_size: int,
     n_classes: int,
@@ -124,29 +137,27 @@ def gather(
     device: torch.device | str = "cpu",
     name: str | None = None,
 ) -> Crowd:
-    """A fresh crowd: the factory is called once a seed, each time with that seed's random numbers."""
+    """A fresh crowd: the factory is called once per seed, each time with that seed's random numbers."""
     check_seeds(seeds)
     modules: list[nn.Module] = []
     for seed in seeds:
-        with drawn_from(seed):
-            modules.append(
-                make_model(factory, vocab_size, n_classes, name, trial=not modules)
-            )  # one stands for all
-    places, start = {}, 0
-    for name, parameter in modules[0].named_parameters():
+        with drawn_from(seed):  # one trial stands for all
+            modules.append(make_model(factory, vocab_size, n_classes, name, trial=not modules))
+    slices, columns = {}, 0
+    for parameter_name, parameter in modules[0].named_parameters():
         if parameter.requires_grad:
-            places[name] = Place(start, parameter.shape)
-            start += -(-parameter.numel() // _ALIGN) * _ALIGN
-    if not places:
+            slices[parameter_name] = ParamSlice(columns, parameter.shape)
+            columns += -(-parameter.numel() // _ALIGN) * _ALIGN
+    if not slices:
         raise UserError(f"model {name or type(modules[0]).__name__}: it has no trainable parameters")
-    weights = torch.zeros(len(seeds), start)
+    weights = torch.zeros(len(seeds), columns)
     for row, module in zip(weights, modules, strict=True):
-        for name, parameter in module.named_parameters():
-            if name in places:
-                row[places[name].start : places[name].end] = parameter.detach().float().flatten()
-    extras = {name: stack.to(device) for name, stack in _differing(modules, set(places)).items()}
+        parameters = dict(module.named_parameters())
+        for parameter_name, at in slices.items():
+            row[at.start : at.end] = parameters[parameter_name].detach().float().flatten()
+    buffers = {key: stack.to(device) for key, stack in _differing(modules, set(slices)).items()}
     module = modules[0].to(device).requires_grad_(False)
-    return Crowd(module, tuple(seeds), places, weights.to(device), extras)
+    return Crowd(module, tuple(seeds), slices, weights.to(device), buffers)
 
 
 def _differing(modules: list[nn.Module], trained: set[str]) -> dict[str, Tensor]:
@@ -167,8 +178,3 @@ def check_seeds(seeds: Sequence[int]) -> None:
     if len(set(seeds)) < len(seeds):
         twice = next(seed for i, seed in enumerate(seeds) if seed in seeds[:i])
         raise UserError(f"seed {twice} is given twice: every seed once")
-
-
-def one_line(error: BaseException) -> str:
-    """The first line of an error's text."""
-    return (str(error).strip().splitlines() or ["no reason given"])[0]

@@ -3,15 +3,16 @@
 Example:
     >>> import torch
     >>> from ctlpp.models.lstm import BiLSTM
-    >>> from ctlpp.training.crowd import gather
-    >>> crowd = gather(lambda v, c: BiLSTM(v, c, width=8), 41, 8, seeds=[3, 4])
+    >>> from ctlpp.training.crowd import init_crowd
+    >>> crowd = init_crowd(lambda v, c: BiLSTM(v, c, width=8), 41, 8, seeds=[3, 4])
     >>> split = {2: (torch.zeros(10, 4, dtype=torch.int64), torch.zeros(10, dtype=torch.int64))}
     >>> [(score.seed, score.split, score.length) for score in evaluate(crowd, {"iid": split})]
     [(3, 'iid', 0), (4, 'iid', 0), (3, 'iid', 2), (4, 'iid', 2)]
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -19,9 +20,9 @@ from torch.func import functional_call, vmap
 
 from ctlpp.files import UserError
 from ctlpp.runs.history import Score
-from ctlpp.training.batches import Split
+from ctlpp.training.batches import Split, read_data
 from ctlpp.training.crowd import Crowd
-from ctlpp.training.graphs import Replays
+from ctlpp.training.engine import Replays
 from ctlpp.training.step import Loss
 from ctlpp.training.streams import Streams
 
@@ -112,3 +113,47 @@ def _counts(crowd: Crowd, group: slice, tokens: Tensor, targets: Tensor) -> Tens
     if crowd.vectorised and len(crowd.seeds[group]) > 1:
         return vmap(of_one, randomness="error")(state)
     return torch.stack([of_one({n: t[i] for n, t in state.items()}) for i in range(len(crowd.seeds[group]))])
+
+
+@torch.no_grad()
+def accuracy(
+    model: Callable[[Tensor], Tensor], data: Any, splits: Sequence[str] | None = None, *, batch: int = 1024
+) -> dict[str, dict[int, float]]:
+    """The share of right answers on each split, by length; length 0 stands for the whole split.
+
+    model: any callable, tokens (B, T) int64 -> logits (B, C); a module is put into evaluation mode meanwhile.
+    data: a dataset, or {name: {length: (tokens, targets)}}. splits: by default iid and ood. batch: examples at a time.
+    """
+    known = read_data(data, splits)
+    training = isinstance(model, nn.Module) and model.training
+    if isinstance(model, nn.Module):
+        model.eval()
+    try:
+        return {
+            name: _by_length(model, known.splits[name], known.n_classes, batch) for name in known.held_out
+        }
+    finally:
+        if isinstance(model, nn.Module):
+            model.train(training)
+
+
+def _by_length(
+    model: Callable[[Tensor], Tensor], split: dict[int, tuple[Tensor, Tensor]], n_classes: int, batch: int
+) -> dict[int, float]:
+    right: dict[int, Tensor] = {}
+    for length, (tokens, targets) in split.items():
+        parts = []
+        for start in range(0, len(targets), batch):
+            some = tokens[start : start + batch]
+            logits = model(some)
+            if not isinstance(logits, Tensor) or logits.shape != (len(some), n_classes):
+                found = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
+                raise UserError(
+                    f"the model returns {found} for tokens of shape {tuple(some.shape)};"
+                    f" it should return logits of shape {(len(some), n_classes)}"
+                )
+            parts.append(logits.argmax(-1).cpu() == targets[start : start + batch])
+        if parts:
+            right[length] = torch.cat(parts)
+    whole = torch.cat(list(right.values())).double().mean().item()
+    return {0: whole} | {length: answers.double().mean().item() for length, answers in right.items()}

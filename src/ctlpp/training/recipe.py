@@ -20,7 +20,19 @@ from typing import Any
 from ctlpp.files import UserError
 from ctlpp.runs.folder import SAVING
 
-_FROM_ZERO = ("warmup", "batch_seed", "early_stop", "eval_every", "checkpoint_every")
+_LEAST = {  # of whole numbers
+    "steps": 1,
+    "batch": 1,
+    **dict.fromkeys(("warmup", "batch_seed", "early_stop", "eval_every", "checkpoint_every"), 0),
+}
+_CHOICES = {
+    "schedule": ("constant", "cosine"),
+    "optimizer": ("adamw", "adam"),
+    "batch_order": ("shared", "per_seed"),
+    "length_mix": ("natural", "even"),
+    "precision": ("auto", "float32", "bf16"),
+}
+_OPTIONS = ("steps", "batch", "lr", "precision", "eval_every")  # arguments of their own on the command line
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,52 +58,35 @@ class Recipe:
     checkpoint_minutes: float = 10.0  # save at least this often, whatever the steps
     early_stop: int = 0  # stop once all seeds are settled for so many evaluations in a row; 0 for never
     settled_accuracy: float = 0.99  # a settled seed has at least this iid accuracy (or the first split's) …
-    settled_change: float = (
-        0.005  # … and no split's accuracy moved by more than this since the last evaluation
-    )
+    settled_change: float = 0.005  # … and no split's moved by more than this since the last evaluation
     curriculum: str = ""  # "package.module:function", see `ctlpp.training.batches`; "" for none
 
     def __post_init__(self) -> None:
-        wholes = {"steps": 1, "batch": 1} | dict.fromkeys(_FROM_ZERO, 0)
-        for name, least in wholes.items():
+        for name, least in _LEAST.items():
             value = getattr(self, name)
-            self._check(name, _is_whole(value, least), f"must be a whole number, {least} or more")
+            whole = isinstance(value, int) and not isinstance(value, bool) and value >= least
+            self._check(name, whole, f"must be a whole number, {least} or more")
             self._check(name, value < 2**63, "must be below 2 to the power of 63")
-        self._check("lr", _is_number(self.lr) and 0 < self.lr <= 1, "must be above 0 and at most 1")
-        self._check("eps", _is_number(self.eps) and 0 < self.eps <= 1, "must be above 0 and at most 1")
-        self._check(
-            "weight_decay", _is_number(self.weight_decay) and 0 <= self.weight_decay <= 1, "must be 0 to 1"
-        )
-        self._check("clip", _is_number(self.clip) and 0 <= self.clip < 1e6, "must be 0 (none) to a million")
-        betas = (
-            isinstance(self.betas, tuple) and len(self.betas) == 2 and all(_is_number(b) for b in self.betas)
-        )
-        self._check(
-            "betas", betas and all(0 <= b < 1 for b in self.betas), "must be two numbers from 0 to below 1"
-        )
-        self._check(
-            "checkpoint_minutes",
-            _is_number(self.checkpoint_minutes) and self.checkpoint_minutes > 0,
-            "must be above 0",
-        )
-        for name in ("settled_accuracy", "settled_change"):
+        for name in ("lr", "eps"):
+            value = getattr(self, name)
+            self._check(name, _is_number(value) and 0 < value <= 1, "must be above 0 and at most 1")
+        for name in ("weight_decay", "settled_accuracy", "settled_change"):
             value = getattr(self, name)
             self._check(name, _is_number(value) and 0 <= value <= 1, "must be 0 to 1")
-        self._choose("schedule", "constant", "cosine")
-        self._choose("optimizer", "adamw", "adam")
-        self._choose("batch_order", "shared", "per_seed")
-        self._choose("length_mix", "natural", "even")
-        self._choose("precision", "auto", "float32", "bf16")
-        self._check(
-            "curriculum", isinstance(self.curriculum, str), "must be package.module:function, or empty"
-        )
+        self._check("clip", _is_number(self.clip) and 0 <= self.clip < 1e6, "must be 0 (none) to a million")
+        minutes = self.checkpoint_minutes
+        self._check("checkpoint_minutes", _is_number(minutes) and minutes > 0, "must be above 0")
+        pair = isinstance(self.betas, tuple) and len(self.betas) == 2
+        right = pair and all(_is_number(b) and 0 <= b < 1 for b in self.betas)
+        self._check("betas", right, "must be two numbers from 0 to below 1")
+        for name, choices in _CHOICES.items():
+            self._check(name, getattr(self, name) in choices, f"choose from {', '.join(choices)}")
+        named = isinstance(self.curriculum, str)
+        self._check("curriculum", named, "must be package.module:function, or empty")
 
     def _check(self, name: str, right: bool, rule: str) -> None:
         if not right:
-            raise UserError(f"{name} {getattr(self, name)!r}: {rule}")
-
-    def _choose(self, name: str, *choices: str) -> None:
-        self._check(name, getattr(self, name) in choices, f"choose from {', '.join(choices)}")
+            raise UserError(f"{f'‹{name}›' if name in _OPTIONS else name} {getattr(self, name)}: {rule}")
 
     def rate(self, step: int) -> float:
         """The learning rate of step 0, 1, …"""
@@ -107,53 +102,32 @@ class Recipe:
         return step / self.steps
 
 
-def _is_whole(value: object, least: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least
-
-
 def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and value == value
+    return isinstance(value, int | float) and not isinstance(value, bool) and value == value
 
 
-OWN = Recipe()  # for a model of one's own, and for those without a recipe below
+OWN = Recipe()  # for your own model, and for the NDR
 _recurrent = replace(OWN, clip=5.0)
 _transformer = replace(OWN, clip=5.0, weight_decay=0.0025, steps=300_000)
-_released = {
-    "ndr": OWN,
-    "transformer": _transformer,
-    "transformer_untied": _transformer,
-    "lstm": _recurrent,
-    "lstm_uni": _recurrent,
-    "gru": _recurrent,
-    "rnn": _recurrent,
-}
 _LSTM_ON_S = replace(_recurrent, batch=128, lr=1e-3, optimizer="adam")  # as in the released sweep
+_quick = replace(OWN, batch=32, lr=5e-3, warmup=100, schedule="cosine", length_mix="even", eval_every=200)
+_quick = replace(_quick, checkpoint_every=1000)
 
-_quick = replace(
-    OWN,
-    batch=32,
-    lr=5e-3,
-    warmup=100,
-    schedule="cosine",
-    length_mix="even",
-    eval_every=200,
-    checkpoint_every=1000,
-)
-_quick_recurrent = replace(_quick, steps=1000)
-_quick_transformer = replace(_quick, steps=1000, lr=2e-3, weight_decay=1.0)
 
+def _by_model(ndr: Recipe, transformer: Recipe, recurrent: Recipe) -> dict[str, Recipe]:
+    transformers = dict.fromkeys(("transformer", "transformer_untied"), transformer)
+    return {"ndr": ndr, **transformers, **dict.fromkeys(("lstm", "lstm_uni", "gru", "rnn"), recurrent)}
+
+
+_released = _by_model(OWN, _transformer, _recurrent)
 RECIPES: dict[str, dict[str, Recipe]] = {
     "released": _released,
     "paper": _released,  # the two differ in the models' sizes, and in the Bi-LSTM on S
-    "quick": {
-        "ndr": replace(_quick, steps=2000),
-        "transformer": _quick_transformer,
-        "transformer_untied": _quick_transformer,
-        "lstm": _quick_recurrent,
-        "lstm_uni": _quick_recurrent,
-        "gru": _quick_recurrent,
-        "rnn": _quick_recurrent,
-    },
+    "quick": _by_model(
+        replace(_quick, steps=2000),
+        replace(_quick, steps=1000, lr=2e-3, weight_decay=1.0),
+        replace(_quick, steps=1000),
+    ),
 }
 
 
@@ -166,9 +140,9 @@ def watching(recipe: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def recipe_for(model: str, preset: str = "released", variant: str = "", **changes: Any) -> Recipe:
-    """The recipe of a model of the zoo, with some settings changed. One of your own, `a.b:c`, has that of the NDR."""
+    """The recipe of a model of the zoo, with some settings changed. Your own, `a.b:c`, has that of the NDR."""
     if preset not in RECIPES:
-        raise UserError(f"unknown preset {preset!r}: choose from {', '.join(RECIPES)}")
+        raise UserError(f"‹preset› {preset}: choose from {', '.join(RECIPES)}")
     if ":" not in model and model not in RECIPES[preset]:
         choices = f"{', '.join(RECIPES[preset])}, or package.module:factory"
         raise UserError(f"unknown model {model!r}: choose from {choices}")

@@ -1,10 +1,11 @@
 """One training step of a crowd: loss, gradient, clipping and update of every seed, none seeing another.
 
-Nothing in here waits for the device: what differs from step to step (rates, keys, progress) lies in small tensors that
-are filled beforehand, so that a step can be captured and replayed.
+Nothing in here waits for the device: what differs from step to step (rates, keys, progress) lies in small tensors
+that are filled beforehand, so that a step can be captured and replayed.
 """
 
-from dataclasses import dataclass, field
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
 
 import torch
 import torch.nn.functional as F
@@ -14,7 +15,7 @@ from torch.func import functional_call, vmap
 from ctlpp.files import UserError
 from ctlpp.kernels import fast
 from ctlpp.training.crowd import DROPOUT, Crowd
-from ctlpp.training.graphs import Replays
+from ctlpp.training.engine import Replays
 from ctlpp.training.recipe import Recipe
 from ctlpp.training.streams import Streams, seed_keys, step_keys
 
@@ -56,7 +57,7 @@ class Optimizer:
 
 
 @dataclass
-class Dials:
+class StepScalars:
     """The scalars of a step, on the device."""
 
     step: Tensor  # () int64
@@ -65,12 +66,11 @@ class Dials:
     decay: Tensor  # what is left of a weight after its decay
 
     @staticmethod
-    def on(device: torch.device) -> "Dials":
-        return Dials(
-            torch.zeros((), dtype=torch.int64, device=device), *torch.zeros(3, device=device).unbind()
-        )
+    def on(device: torch.device) -> "StepScalars":
+        step = torch.zeros((), dtype=torch.int64, device=device)
+        return StepScalars(step, *torch.zeros(3, device=device).unbind())
 
-    def turn(self, recipe: Recipe, step: int) -> None:
+    def set(self, recipe: Recipe, step: int) -> None:
         """Set all for step 0, 1, …"""
         rate, (b1, b2) = recipe.rate(step), recipe.betas
         root = (1 - b2 ** (step + 1)) ** 0.5
@@ -90,14 +90,14 @@ class Stepper:
     group: int  # seeds whose activations are in memory at the same time
     bf16: bool = False
     keys: Tensor = field(init=False)
-    dials: Dials = field(init=False)
+    scalars: StepScalars = field(init=False)
     losses: Tensor = field(init=False)  # of the last step, (S,)
     norms: Tensor = field(init=False)  # gradient norms before clipping, (S,)
 
     def __post_init__(self) -> None:
         device, seeds = self.crowd.device, self.crowd.seeds
         self.keys = seed_keys(seeds, purpose=DROPOUT).to(device)
-        self.dials = Dials.on(device)
+        self.scalars = StepScalars.on(device)
         self.losses, self.norms = torch.zeros(2, len(seeds), device=device).unbind()
         self._loss = Loss(self.crowd.module)
         self._replays = Replays() if device.type == "cuda" else None
@@ -110,9 +110,21 @@ class Stepper:
         if self._replays is not None:
             self._replays.forget()
 
+    def trial(self, group: slice) -> "Stepper":
+        """A throw-away copy of some seeds, ready to train."""
+        crowd = replace(
+            self.crowd,
+            module=deepcopy(self.crowd.module).train(),
+            seeds=self.crowd.seeds[group],
+            weights=self.crowd.weights[group].clone(),
+            seed_buffers={name: buffer[group].clone() for name, buffer in self.crowd.seed_buffers.items()},
+            vectorised=True,
+        )
+        return Stepper(crowd, self.recipe, Optimizer.of(crowd), len(crowd.seeds), self.bf16)
+
     def step(self, step: int, tokens: Tensor, targets: Tensor) -> None:
         """One update of every seed. tokens: (B, T) for all seeds or (S, B, T); targets: (B,) or (S, B)."""
-        self.dials.turn(self.recipe, step)
+        self.scalars.set(self.recipe, step)
         self.crowd.set_progress(self.recipe.progress(step))
         self.crowd.module.train()
         if self._replays is None or not self._replays.run(self._all_groups, tokens, targets):
@@ -121,17 +133,14 @@ class Stepper:
     def _all_groups(self, tokens: Tensor, targets: Tensor) -> None:
         first = 0
         while first < len(self.keys):
-            group = slice(first, first + self.group)
-            if self._step(
-                group, *((tokens[group], targets[group]) if targets.ndim == 2 else (tokens, targets))
-            ):
+            if self._step(slice(first, first + self.group), tokens, targets):
                 first += self.group
             else:
                 self._make_room()
 
     def _step(self, group: slice, tokens: Tensor, targets: Tensor) -> bool:
         """One update of some seeds; False, and nothing done, if memory does not suffice."""
-        before = {name: extra[group].clone() for name, extra in self.crowd.extras.items()}
+        before = {name: buffer[group].clone() for name, buffer in self.crowd.seed_buffers.items()}
         fits = True
         try:
             losses, gradient = self.gradient(group, tokens, targets)
@@ -141,48 +150,37 @@ class Stepper:
                 raise
             fits, training = False, torch.zeros_like(self.keys[group], dtype=torch.bool)
         for name, old in before.items():
-            new = self.crowd.extras[name][group]
+            new = self.crowd.seed_buffers[name][group]
             new.copy_(torch.where(training.view(-1, *[1] * (new.ndim - 1)), new, old))
         return fits
 
     def _make_room(self) -> None:
         """Go on with half as many seeds at a time."""
         if self.group == 1:
-            raise UserError(
-                f"out of memory on {self.crowd.device} even with one seed at a time: use a smaller batch"
-            )
+            where = f"on {self.crowd.device} even with one seed at a time"
+            raise UserError(f"out of memory {where}: use a smaller ‹batch›")
         self.regroup(-(-self.group // 2))
         if self.crowd.device.type == "cuda":
             torch.cuda.empty_cache()
 
     def gradient(self, group: slice, tokens: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        """Losses (S,) and gradients (S, P) of some seeds."""
-        quick = self._quick(tokens.shape[-1])
-        if quick is not None:
-            keys, gradient = (
-                step_keys(self.keys[group], self.dials.step),
-                self._gradient[: len(self.keys[group])],
-            )
+        """Losses (S,) and gradients (S, P) of some seeds; a batch with a seed axis is that of all seeds."""
+        if targets.ndim == 2:
+            tokens, targets = tokens[group], targets[group]
+        parameters, keys = self.crowd.parameters(group), step_keys(self.keys[group], self.scalars.step)
+        gradient = self._gradient[: len(keys)]
+        kernel = self._kernel(tokens.shape[-1])
+        if kernel is not None:
             views = self.crowd.views(gradient)
             with torch.no_grad():
-                losses = quick(
-                    self.crowd.module,
-                    self.crowd.parameters(group),
-                    views,
-                    keys,
-                    tokens,
-                    targets,
-                    torch.bfloat16,
-                )
+                losses = kernel(self.crowd.module, parameters, views, keys, tokens, targets, torch.bfloat16)
             return losses, gradient
-        leaves = {name: view.detach().requires_grad_() for name, view in self.crowd.parameters(group).items()}
-        extras = {name: extra[group] for name, extra in self.crowd.extras.items()}
-        keys = step_keys(self.keys[group], self.dials.step)
+        leaves = {name: view.detach().requires_grad_() for name, view in parameters.items()}
+        state = leaves | {name: buffer[group] for name, buffer in self.crowd.seed_buffers.items()}
         with torch.autocast(self.crowd.device.type, torch.bfloat16, enabled=self.bf16):
-            losses = self._losses(leaves, extras, keys, tokens, targets)
+            losses = self._losses(state, keys, tokens, targets)
         parts = torch.autograd.grad(losses.sum(), list(leaves.values()), materialize_grads=True)
-        gradient = self._gradient[: len(keys)]
-        for at, part in zip(self.crowd.places.values(), parts, strict=True):
+        for at, part in zip(self.crowd.slices.values(), parts, strict=True):
             gradient[:, at.start : at.end] = part.reshape(len(keys), -1)
         return losses.detach().float(), gradient
 
@@ -191,26 +189,21 @@ class Stepper:
         """Whether the fast paths may be taken."""
         return self.crowd.kernels and fast.available(self.crowd.device.type)
 
-    def _quick(self, columns: int) -> fast.Gradient | None:
+    def _kernel(self, columns: int) -> fast.Gradient | None:
         """The fast path for this crowd, if there is one."""
-        if not self._kernels or not self.bf16 or self.crowd.extras or not self.crowd.module.training:
+        if not self._kernels or not self.bf16 or self.crowd.seed_buffers or not self.crowd.module.training:
             return None
         return fast.find(self.crowd.module, self.crowd.device, columns)
 
-    def _losses(
-        self,
-        leaves: dict[str, Tensor],
-        extras: dict[str, Tensor],
-        keys: Tensor,
-        tokens: Tensor,
-        targets: Tensor,
-    ) -> Tensor:
+    def _losses(self, state: dict[str, Tensor], keys: Tensor, tokens: Tensor, targets: Tensor) -> Tensor:
+        """The loss of every seed, (S,). state: parameters and buffers, (S, …) each."""
+
         def loss_of_one(state: dict[str, Tensor], key: Tensor, tokens: Tensor, targets: Tensor) -> Tensor:
             with Streams(key):
                 loss: Tensor = functional_call(self._loss, state, (tokens, targets))
             return loss
 
-        state = {f"model.{name}": tensor for name, tensor in (leaves | extras).items()}
+        state = {f"model.{name}": tensor for name, tensor in state.items()}
         per_seed = targets.ndim == 2
         if self.crowd.vectorised and len(keys) > 1:
             data = 0 if per_seed else None
@@ -236,7 +229,7 @@ class Stepper:
         self.losses[group], self.norms[group] = losses, norms
         diverged = self.optimizer.diverged[group]
         training: Tensor = (diverged < 0) & losses.isfinite() & norms.isfinite()
-        diverged.copy_(torch.where((diverged < 0) & ~training, self.dials.step, diverged))
+        diverged.copy_(torch.where((diverged < 0) & ~training, self.scalars.step, diverged))
         if self.recipe.clip:
             gradient.mul_((self.recipe.clip / (norms + 1e-6)).clamp(max=1.0)[:, None])
         gradient.masked_fill_(~training[:, None], 0.0)
@@ -244,17 +237,13 @@ class Stepper:
         return training
 
     def _adam(self, group: slice, gradient: Tensor, training: Tensor) -> None:
-        weights, mean, square = (
-            self.crowd.weights[group],
-            self.optimizer.mean[group],
-            self.optimizer.square[group],
-        )
-        b1, b2 = self.recipe.betas
+        weights, mean = self.crowd.weights[group], self.optimizer.mean[group]
+        square, (b1, b2) = self.optimizer.square[group], self.recipe.betas
         if self.recipe.weight_decay and self.recipe.optimizer == "adam":
             gradient.add_(weights * training[:, None], alpha=self.recipe.weight_decay)
         mean.lerp_(gradient, 1 - b1)
         square.mul_(b2).addcmul_(gradient, gradient, value=1 - b2)
-        change = mean / square.sqrt().add_(self.dials.eps)
+        change = mean / square.sqrt().add_(self.scalars.eps)
         if self.recipe.weight_decay and self.recipe.optimizer == "adamw":
-            weights.mul_(torch.where(training, self.dials.decay, 1.0)[:, None])
-        weights.sub_(change.mul_((self.dials.rate * training)[:, None]))
+            weights.mul_(torch.where(training, self.scalars.decay, 1.0)[:, None])
+        weights.sub_(change.mul_((self.scalars.rate * training)[:, None]))

@@ -1,8 +1,8 @@
 """Random numbers of many seeds at once, each seed with a stream of its own.
 
-A number is a hash of (seed, step, position): nothing is drawn "next", so seed 7 sees the same masks alone, among
-25, on a second try and after a resume, on the CPU and on a GPU. `Streams` hands these numbers to an ordinary module
-by standing in for `F.dropout` and a few relatives while the module runs, plainly or under `vmap`.
+A number is a hash of (seed, step, position): nothing is drawn "next", so seed 7 sees the same masks alone, among 25,
+on a second try and after a resume, on the CPU and on a GPU. `Streams` hands these numbers to an ordinary module by
+standing in for `F.dropout` and a few relatives while the module runs, plainly or under `vmap`.
 
 Example:
     >>> key = step_keys(seed_keys([7]), torch.tensor(3))[0]
@@ -31,7 +31,7 @@ _GOLDEN = -7046029254386353131  # odd, so that counter * _GOLDEN visits every 64
 _ROUNDS = (
     (30, -4658895280553007687),
     (27, -7723592293110705685),
-)  # shift, multiplier: the splitmix64 finaliser
+)  # shift, multiplier: splitmix64's finaliser
 _LANES = 4  # 16-bit numbers in a 64-bit one
 
 
@@ -166,9 +166,8 @@ def _attention(
         logits = logits.masked_fill(~attn_mask, -torch.inf)
     elif attn_mask is not None:
         logits = logits + attn_mask
-    weights = (
-        logits - logits.detach().amax(-1, keepdim=True)
-    ).exp()  # on a CPU six times as fast as a short softmax
+    logits = logits - logits.detach().amax(-1, keepdim=True)
+    weights = logits.exp()  # on a CPU six times as fast as a short softmax
     return _dropout(streams, weights / weights.sum(-1, keepdim=True), dropout_p) @ value
 
 
@@ -208,6 +207,6 @@ _REFUSED = {
         torch.randperm,
         torch.normal,
     ),
-    *(torch.poisson, torch.multinomial, torch.Tensor.bernoulli_, torch.Tensor.uniform_, torch.Tensor.normal_),
-    *(torch.Tensor.exponential_, torch.Tensor.random_),
+    *(torch.poisson, torch.multinomial, Tensor.bernoulli_, Tensor.uniform_, Tensor.normal_),
+    *(Tensor.exponential_, Tensor.random_),
 }

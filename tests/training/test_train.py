@@ -11,8 +11,8 @@ import torch
 from tests.training.conftest import RECIPE, rows
 from torch import Tensor, nn
 
-from ctlpp.training.inputs import find_device
-from ctlpp.training.run import load_run, train
+from ctlpp.training.engine import find_device
+from ctlpp.training.train import load_run, train
 
 
 def test_a_run_folder_holds_what_the_interface_says(
@@ -72,7 +72,7 @@ def test_a_seed_is_the_same_run_alone_and_among_others(tiny: Any, splits: Any) -
 def test_a_saved_run_is_loaded_with_its_weights_settings_and_history(tmp_path: Path, splits: Any) -> None:
     recipe = replace(RECIPE, steps=6, eval_every=3)
     run = train(
-        "gru", splits, seeds=[0, 2], preset="quick", options={"width": 8}, recipe=recipe, out=tmp_path / "r"
+        "gru", splits, seeds=[0, 2], preset="quick", sizes={"width": 8}, recipe=recipe, out=tmp_path / "r"
     )
     again = load_run(tmp_path / "r")
     assert repr(again) == "<gru on own data: 2 seeds, 6 steps>"
@@ -92,10 +92,12 @@ def test_the_result_says_how_long_evaluations_and_checkpoints_took(
     tiny: Any, splits: Any, tmp_path: Path
 ) -> None:
     run = train(tiny, splits, recipe=replace(RECIPE, eval_every=1), seeds=[0], out=tmp_path)
-    assert 0 < run.aside < run.seconds
+    assert 0 < run.overhead_seconds < run.seconds
     result = json.loads((tmp_path / "result.json").read_text())
-    assert result["seconds_aside"] == pytest.approx(run.aside, abs=0.001)
-    assert load_run(tmp_path).aside <= run.aside, "all but the last checkpoint's own"
+    assert result["seconds_aside"] == pytest.approx(run.overhead_seconds, abs=0.001)
+    assert load_run(tmp_path, tiny).overhead_seconds <= run.overhead_seconds, (
+        "all but the last checkpoint's own"
+    )
 
 
 class Wide(nn.Module):
@@ -117,13 +119,13 @@ class Wide(nn.Module):
         ),
         ({"preset": "slow"}, "preset slow: choose from released, paper, quick"),
         ({"splits": ["iid", "odd"]}, "unknown split 'odd': choose from train, iid, ood"),
-        ({"device": "cuda:x"}, "unknown device 'cuda:x': choose from auto, cpu, cuda"),
-        ({"device": "tpu"}, "unknown device 'tpu': choose from auto, cpu, cuda"),
+        ({"device": "cuda:x"}, "device cuda:x: choose from auto, cpu, cuda"),
+        ({"device": "tpu"}, "device tpu: choose from auto, cpu, cuda"),
         (
             {"recipe": replace(RECIPE, batch=1000)},
             "batch 1000 is larger than the data: there are 120 training examples; use at most 120, or the preset quick",
         ),
-        ({"options": {"depth": 2}}, "the factory raised TypeError"),
+        ({"sizes": {"depth": 2}}, "the factory raised TypeError"),
     ],
 )
 def test_bad_input_is_one_line_and_leaves_no_folder(
@@ -152,12 +154,12 @@ def test_the_number_of_a_gpu_must_be_there(monkeypatch: pytest.MonkeyPatch) -> N
         monkeypatch.setattr(torch.cuda, name, stand_in)
     assert find_device("cuda:1") == torch.device("cuda:1")
     assert taken == [1], "kernels are launched there, too"
-    with pytest.raises(ValueError, match=r"^device 'cuda:2': this machine has cuda:0 to cuda:1$"):
+    with pytest.raises(ValueError, match=r"^device cuda:2: this machine has cuda:0 to cuda:1$"):
         find_device("cuda:2")
 
 
 def test_cuda_that_is_not_there_is_one_line(tiny: Any, splits: Any) -> None:
     with pytest.raises(
-        ValueError, match=r"^device 'cuda': PyTorch finds no CUDA GPU on this machine; use cpu$"
+        ValueError, match=r"^device cuda: PyTorch finds no CUDA GPU on this machine; use cpu$"
     ):
         train(tiny, splits, device="cuda")

@@ -1,0 +1,245 @@
+"""What this machine can do with a model, found by trying a batch on it before training; and steps as CUDA graphs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from ctlpp.files import UserError
+from ctlpp.kernels import fast
+from ctlpp.models.zoo import error_line
+
+if TYPE_CHECKING:
+    from ctlpp.training.step import Stepper
+
+_CPU_TENSOR = 8 << 20  # bytes: larger tensors leave the caches, and one seed at a time is then the fastest
+_TRIALS = 2  # steps of a shape before it is captured
+
+Batch = tuple[Tensor, Tensor]  # tokens (B, T), targets (B,); or with a seed axis in front
+Work = Callable[[Tensor, Tensor], None]
+Shape = tuple[torch.Size, torch.Size]
+
+
+def find_device(name: str) -> torch.device:
+    """The device that `auto`, `cpu`, `cuda` or `cuda:1` means here."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if name != "cpu" and not re.fullmatch(r"cuda(:\d{1,4})?", name):
+        raise UserError(f"‹device› {name}: choose from auto, cpu, cuda")
+    if name != "cpu" and not torch.cuda.is_available():
+        raise UserError(f"‹device› {name}: PyTorch finds no CUDA GPU on this machine; use cpu")
+    number = name.partition(":")[2]
+    if number and int(number) >= (count := torch.cuda.device_count()):
+        others = f" to cuda:{count - 1}" if count > 1 else ""
+        raise UserError(f"‹device› {name}: this machine has cuda:0{others}")
+    if number:
+        torch.cuda.set_device(int(number))  # graphs and kernels take the current one
+    return torch.device(name)
+
+
+def prepare(stepper: Stepper, shapes: Sequence[Batch], memory: int | None = None) -> list[str]:
+    """Try the model, and decide how many seeds go through a step at a time; returns what the user should know.
+
+    shapes: a batch of every length, the longest last. memory: bytes that activations may take.
+    """
+    crowd, notes = stepper.crowd, []
+    precompile_steps(stepper, shapes)
+    failure = try_kernels(stepper, shapes[-1])
+    if failure:
+        notes.append(f"the fast kernels fail on this machine ({failure}): training goes on without them")
+    reason = probe(stepper, shapes[-1])
+    crowd.vectorised = not reason
+    if reason:
+        name = type(crowd.module).__name__
+        notes.append(f"{name} cannot be vectorised ({reason}): its seeds train one after the other")
+    budget = memory_budget(crowd.device) if memory is None else memory
+    group, note = seeds_at_a_time(stepper, shapes[-1], budget)
+    stepper.regroup(group)
+    return notes + [note] * bool(note)
+
+
+def probe(stepper: Stepper, batch: Batch) -> str:
+    """Try a training step; gives the reason why the module cannot be vectorised, or "" if it can.
+
+    Finds out which buffers training changes, and makes them each seed's own.
+    """
+    crowd, one = stepper.crowd, stepper.trial(slice(0, 1))
+    before = {name: buffer.clone() for name, buffer in crowd.module.named_buffers()}
+    generators = _generator_states()
+    try:
+        one.gradient(slice(0, 1), *batch)
+    except torch.OutOfMemoryError:
+        raise
+    except Exception as error:
+        raise UserError(f"the model failed in a training step: {error_line(error)}") from error
+    if any(not torch.equal(old, new) for old, new in zip(generators, _generator_states(), strict=True)):
+        raise UserError(
+            "the model draws from the global random generator in forward, so its seeds could not be repeated:"
+            " use F.dropout, torch.rand_like, torch.randn_like or torch.bernoulli"
+        )
+    for name, buffer in one.crowd.module.named_buffers():
+        if name not in crowd.seed_buffers and not torch.equal(buffer, before[name]):
+            crowd.seed_buffers[name] = before[name].expand(len(crowd.seeds), *buffer.shape).clone()
+    return _reason_against_vectorising(stepper, batch) if len(crowd.seeds) > 1 else ""
+
+
+def _generator_states() -> list[Tensor]:
+    return [torch.get_rng_state(), *([torch.cuda.get_rng_state()] if torch.cuda.is_available() else [])]
+
+
+def _reason_against_vectorising(stepper: Stepper, batch: Batch) -> str:
+    """Why two seeds cannot run as one computation, in one line; "" if they can."""
+    pair = stepper.trial(slice(0, 2))
+    try:
+        with torch.random.fork_rng(devices=[]):
+            pair.gradient(slice(0, 2), *_two_examples(batch))
+    except torch.OutOfMemoryError:
+        return ""  # a matter of memory, for `seeds_at_a_time`
+    except Exception as error:
+        return error_line(error)
+    return ""
+
+
+def _two_examples(batch: Batch) -> Batch:
+    tokens, targets = batch
+    return tokens[..., :2, :], targets[..., :2]
+
+
+def try_kernels(stepper: Stepper, batch: Batch) -> str:
+    """Try the fast path of a step, if there is one; where it fails it is left alone, and the reason is given."""
+    crowd = stepper.crowd
+    if not fast.available(crowd.device.type):
+        return ""
+    try:
+        stepper.trial(slice(0, 1)).step(0, *batch)
+        if fast.find(crowd.module, crowd.device, batch[0].shape[-1]) is not None:
+            with suppress(torch.OutOfMemoryError):  # a matter for `seeds_at_a_time`
+                stepper.trial(slice(None)).step(0, *_two_examples(batch))  # may take other kernels than one
+    except torch.OutOfMemoryError:
+        raise
+    except Exception as error:  # a compiler or a card that we have not met
+        crowd.kernels = False
+        return error_line(error)
+    return ""
+
+
+def precompile_steps(stepper: Stepper, shapes: Sequence[Batch]) -> None:
+    """Have the kernels of all steps to come compiled at the same time: of these batches, and of the trials here."""
+    crowd, longest = stepper.crowd, shapes[-1]
+    if not stepper.bf16 or fast.find(crowd.module, crowd.device, longest[0].shape[-1]) is None:
+        return
+    from ctlpp.kernels.rehearsal import compiling_only
+
+    with suppress(Exception), compiling_only() as possible:  # what fails will be told when it is needed
+        if possible:
+            few = _two_examples(longest)
+            stepper.trial(slice(0, 1)).step(0, *longest)
+            stepper.trial(slice(0, 2)).step(0, *few)
+            for batch in (few, *shapes):
+                stepper.trial(slice(None)).step(0, *batch)
+
+
+def memory_budget(device: torch.device) -> int:
+    """Bytes that activations may take on a device."""
+    if device.type == "cuda":
+        return int(0.7 * torch.cuda.mem_get_info(device)[0])
+    try:
+        lines = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+        return int(lines["MemAvailable"].split()[0]) * 1024 // 2
+    except (OSError, KeyError, ValueError):
+        return 2 << 30
+
+
+def seeds_at_a_time(stepper: Stepper, batch: Batch, budget: int) -> tuple[int, str]:
+    """How many seeds go through a step together, and a line that says so if memory is the reason."""
+    crowd, seeds = stepper.crowd, len(stepper.crowd.seeds)
+    if not crowd.vectorised:
+        return 1, ""
+    each, largest = activations(stepper, batch)
+    fit = max(1, budget // max(1, each * 3 // 2))  # half as much again for gradients on their way
+    quickest = max(1, _CPU_TENSOR // max(1, largest)) if crowd.device.type == "cpu" else seeds
+    groups = -(-seeds // min(fit, quickest, seeds))
+    group = -(-seeds // groups)  # as equal as can be
+    if fit >= min(quickest, seeds):
+        return group, ""
+    return group, f"{seeds} seeds do not fit into memory together: each step takes them {group} at a time"
+
+
+def activations(stepper: Stepper, batch: Batch) -> tuple[int, int]:
+    """Bytes that one seed keeps from forward to backward, and of the largest tensor among them; by trying."""
+    device, one = stepper.crowd.device, stepper.trial(slice(0, 1))
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+        before = torch.cuda.memory_allocated(device)
+        one.gradient(slice(0, 1), *batch)
+        return torch.cuda.max_memory_allocated(device) - before, 0
+    kept: dict[int, int] = {}
+
+    def keep(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        kept[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        one.gradient(slice(0, 1), *batch)
+    kept.pop(one.crowd.weights.untyped_storage().data_ptr(), None)
+    return sum(kept.values()), max(kept.values(), default=0)
+
+
+@dataclass
+class Replays:
+    """CUDA graphs of one piece of work, by the shape of its inputs, replayed without launching kernels one by one.
+
+    The work is run as usual the first times it meets a shape, so that kernels are compiled and memory is known to
+    suffice; then it is captured. What cannot be captured (because it waits for the device, say) goes on as usual.
+    """
+
+    graphs: dict[Shape, tuple[torch.cuda.CUDAGraph, Tensor, Tensor]] = field(default_factory=dict)
+    tries: dict[Shape, int] = field(default_factory=dict)
+    possible: bool = True
+    pool: Any = None  # of memory that all graphs share
+
+    def run(self, work: Work, tokens: Tensor, targets: Tensor) -> bool:
+        """Replay the work on these inputs; False, and nothing done, if there is no graph of it yet."""
+        shape = tokens.shape, targets.shape
+        if shape not in self.graphs:
+            self.tries[shape] = self.tries.get(shape, 0) + 1
+            if not self.possible or self.tries[shape] <= _TRIALS:
+                return False
+            if not self._capture(shape, work, tokens, targets):
+                return False
+        graph, static_tokens, static_targets = self.graphs[shape]
+        static_tokens.copy_(tokens)
+        static_targets.copy_(targets)
+        graph.replay()
+        return True
+
+    def forget(self) -> None:
+        """Drop all graphs, as when the work changes."""
+        self.graphs.clear()
+        self.tries.clear()
+        self.pool = None
+
+    def _capture(self, shape: Shape, work: Work, tokens: Tensor, targets: Tensor) -> bool:
+        static = tokens.clone(), targets.clone()
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()
+        graph = torch.cuda.CUDAGraph()
+        try:
+            with torch.cuda.graph(graph, pool=self.pool):
+                work(*static)
+        except (RuntimeError, ValueError):
+            self.possible = False
+            self.forget()
+            torch.cuda.synchronize()
+            return False
+        self.pool = graph.pool()
+        self.graphs[shape] = graph, *static
+        return True

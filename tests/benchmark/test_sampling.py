@@ -1,0 +1,394 @@
+"""Random numbers, and what is drawn with them: how often each example, compared with exact probabilities."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from fractions import Fraction
+from functools import cache
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import chi2, chisquare
+
+from ctlpp.benchmark.graph import IN, OUT, Graph, Restriction
+from ctlpp.benchmark.language import Examples, Integers, Language
+from ctlpp.benchmark.sampling import (
+    WEIGHTINGS,
+    Limit,
+    Stream,
+    Weighting,
+    draw,
+    draw_examples,
+    draw_sequences,
+    first_occurrences,
+    max_sequences,
+    member,
+    on_all_symbols,
+    random_walks,
+)
+from ctlpp.benchmark.task import make_task
+from ctlpp.benchmark.variants import VARIANTS, Settings
+
+UNLIKELY = 1e-4  # fixed seeds: a test that passes once passes for ever
+
+
+def test_the_words_of_a_stream_are_pinned() -> None:
+    words = [9862641349049052503, 101756643989302325, 2964843191182563025]
+    assert Stream(0, "test").words(3).tolist() == words
+
+
+def test_streams_of_different_seeds_or_purposes_have_nothing_in_common() -> None:
+    streams = [Stream(0, "train", 2), Stream(1, "train", 2), Stream(0, "train", 3), Stream(0)]
+    assert len({word for stream in streams for word in stream.words(1000).tolist()}) == 4000
+
+
+def test_integers_below_a_bound_are_equally_likely() -> None:
+    for bound in (2, 3, 7, 8, 1000):
+        counts = np.bincount(Stream(1, "below").below(bound, 50 * bound), minlength=bound)
+        assert (counts.sum(), len(counts)) == (50 * bound, bound)
+        assert chisquare(counts).pvalue > UNLIKELY
+    for bound in (2**62 + 1, 3 * 2**62, 10**30, 2**200 + 1):
+        drawn = Stream(0, "large").below(bound, 5000).tolist()
+        quarters, sevenths = Counter(4 * n // bound for n in drawn), Counter(n % 7 for n in drawn)
+        assert chisquare([quarters[i] for i in range(4)]).pvalue > UNLIKELY
+        assert chisquare([sevenths[i] for i in range(7)]).pvalue > UNLIKELY
+
+
+bounds = st.integers(1, 300).flatmap(lambda bits: st.integers(2 ** (bits - 1), 2**bits))
+
+
+@given(bounds, st.integers(0, 50))
+def test_integers_of_any_size_stay_below_their_bound(bound: int, n: int) -> None:
+    drawn = Stream(0, bound).below(bound, n).tolist()
+    few = min(n, bound)
+    distinct = Stream(0, bound).distinct_below(bound, few).tolist()
+    assert (len(drawn), len(distinct), len(set(distinct))) == (n, few, few)
+    assert all(0 <= number < bound for number in drawn + distinct)
+
+
+@pytest.mark.parametrize(("bound", "n"), [(5, 3), (4, 4), (10, 2), (7, 2)])
+def test_every_ordered_choice_of_distinct_integers_is_equally_likely(bound: int, n: int) -> None:
+    choices = list(permutations(range(bound), n))
+    streams = [Stream(i, "choice") for i in range(30 * len(choices))]
+    drawn = Counter(tuple(stream.distinct_below(bound, n).tolist()) for stream in streams)
+    assert set(drawn) <= set(choices)
+    assert chisquare([drawn[choice] for choice in choices]).pvalue > UNLIKELY
+
+
+integers = st.lists(st.integers(-3, 3) | st.integers(2**63, 2**63 + 3))
+
+
+@given(integers, integers)
+def test_first_occurrences_and_membership_are_those_of_python(values: list[int], of: list[int]) -> None:
+    these, those = np.array(values, dtype=object), np.array(of, dtype=object)
+    assert first_occurrences(these).tolist() == list(dict.fromkeys(values))
+    assert member(these, those).tolist() == [value in of for value in values]
+
+
+def small(after: dict[str, str], sizes: dict[str, int], *rules: Restriction) -> Language:
+    """Groups of so many functions over 3 symbols, for examples of 1 to 4 functions."""
+    members = iter(range(sum(sizes.values())))
+    groups = {group: [next(members) for _ in range(size)] for group, size in sizes.items()}
+    table = np.array([Stream(f, "table").permutation(3) for f in range(sum(sizes.values()))])
+    graph = Graph.of(after, lengths=range(1, 5), restrictions=rules)
+    return Language(graph, table=table, groups=groups, names=[f"f{i}" for i in range(len(table))])
+
+
+def rule(source: str, function: str, *symbols: int) -> Restriction:
+    return Restriction(source=source, function=function, symbols=symbols)
+
+
+@cache
+def train_language(variant: str, **options: Any) -> Language:
+    shared = {"shared_functions": 3, "shared_symbols": 2} if variant == "S" else {}
+    sizes = {"symbols": 4, "functions": 7, "max_length": 4} | shared
+    return make_task(Settings(variant=variant, **(sizes | options))).language("train")
+
+
+LOPSIDED = {IN: "a b", "a": "a b OUT", "b": "a OUT"}
+LANGUAGES = {
+    "any": small({IN: "f", "f": "f OUT"}, {"f": 3}),
+    "alternating": small({IN: "a b", "a": "b OUT", "b": "a OUT"}, {"a": 2, "b": 2}),
+    "lopsided": small(LOPSIDED, {"a": 1, "b": 3}),
+    "restricted": small(LOPSIDED, {"a": 2, "b": 2}, rule("a", "f2", 0), rule(IN, "f0", 1, 2)),
+    "with a dead end": small(
+        {IN: "a b", "a": "b", "b": "a OUT"}, {"a": 1, "b": 1}, rule("a", "f1", 0, 1), rule("b", "f0", 2)
+    ),
+    "staged": train_language("S"),
+}
+each_language = pytest.mark.parametrize("name", LANGUAGES)
+
+
+def step_by_step(language: Language, length: int) -> list[Fraction]:
+    """The probability of each example, by number, if choices are made as the paper says."""
+    names = list(language.nodes)
+
+    def followers(group: str, symbol: int, left: int) -> dict[tuple[str, ...], list[int]]:
+        """The functions that may come next and lead to OUT, by path: what their groups lead to."""
+        paths: dict[tuple[str, ...], list[int]] = {}
+        for f in range(language.n_functions):
+            home = names[language.group_of[f]]
+            allowed = language.allowed[language.nodes[group], f, symbol]
+            if allowed and can_end(home, int(language.table[f, symbol]), left - 1):
+                paths.setdefault(tuple(sorted(language.graph.after(home))), []).append(f)
+        return paths
+
+    def can_end(group: str, symbol: int, left: int) -> bool:
+        return bool(followers(group, symbol, left)) if left else (group, OUT) in language.graph.edges
+
+    probability = [Fraction(0)] * language.count(length)
+
+    def walk(start: int, functions: tuple[int, ...], group: str, symbol: int, chance: Fraction) -> None:
+        if len(functions) == length:
+            example = Examples(starts=np.array([start]), functions=np.array([functions]))
+            probability[int(language.rank(example)[0])] = chance
+            return
+        paths = followers(group, symbol, length - len(functions))
+        for members in paths.values():
+            for f in members:
+                here = chance / len(paths) / len(members)
+                onward = names[language.group_of[f]], int(language.table[f, symbol])
+                walk(start, (*functions, f), *onward, here)
+
+    starts = [s for s in range(language.n_symbols) if can_end(IN, s, length)]
+    for start in starts:
+        walk(start, (), IN, start, Fraction(1, len(starts)))
+    assert sum(probability) == 1
+    return probability
+
+
+def lengths(language: Language) -> list[int]:
+    return [n for n in language.graph.lengths if language.count(n) > 1]
+
+
+@each_language
+def test_a_walk_has_the_probability_of_its_choices_path_first_then_function(name: str) -> None:
+    language = LANGUAGES[name]
+    for length in lengths(language):
+        probability = step_by_step(language, length)
+        n = int(10 / min(probability)) + 1000
+        walks = random_walks(language, length, n, Stream(5, name, length))
+        seen = np.bincount(language.rank(walks), minlength=len(probability))
+        assert chisquare(seen, [float(p * n) for p in probability]).pvalue > UNLIKELY
+
+
+@each_language
+def test_after_an_example_is_drawn_the_others_keep_their_proportions(name: str) -> None:
+    language, n = LANGUAGES[name], 2000
+    length = lengths(language)[0]
+    p = step_by_step(language, length)
+    streams = [Stream(i, name) for i in range(n)]
+    drawn = [tuple(language.rank(draw(language, length, 2, "sequential", s)).tolist()) for s in streams]
+    if len(p) == 2:  # both examples: then all are drawn, in any order
+        assert set(drawn) <= {(0, 1), (1, 0)}
+        return
+    expected = {(i, j): float(n * p[i] * p[j] / (1 - p[i])) for i, j in permutations(range(len(p)), 2)}
+    seen = Counter(drawn)
+    assert seen.keys() <= expected.keys()
+    assert chisquare([seen[pair] for pair in expected], list(expected.values())).pvalue > UNLIKELY
+
+
+def test_in_s_a_walk_picks_a_path_a_first_function_and_then_any_function_of_the_path_or_shared_one() -> None:
+    task = make_task(
+        Settings(variant="S", symbols=4, functions=7, max_length=4, shared_functions=3, shared_symbols=2)
+    )
+    language, groups, names = task.language("train"), task.group_indices, list(task.functions)
+    rules = {(r.source, r.function): r.symbols for r in task.train_graph.restrictions}
+    expected = []
+    for start, (f, g) in zip(language.all(2).starts, language.all(2).functions.tolist(), strict=True):
+        path = "a" if f in groups["a1"] else "b"
+        shared = [o for o in groups["o"] if task.table[f, start] in rules[f"{path}1", names[o]]]
+        seconds = [*groups[f"{path}2"], *shared]
+        assert g in seconds
+        expected.append(Fraction(1, 4 * 2 * len(groups[f"{path}1"]) * len(seconds)))
+    assert step_by_step(language, 2) == expected
+    assert len(set(expected)) > 1, "so this is not uniform"
+
+
+@pytest.mark.parametrize("variant", ["A", "R", "CTL"])
+def test_step_by_step_is_uniform_for_groups_of_one_size(variant: str) -> None:
+    language = train_language(variant, symbols=3, functions=4)
+    for length in (1, 2, 3):
+        assert set(step_by_step(language, length)) == {Fraction(1, language.count(length))}
+
+
+def chance_of_counts(draws: Iterable[Integers], among: Integers) -> float:
+    """How likely it is that numbers drawn without replacement are this unevenly often in the draws."""
+    drawn = list(draws)
+    share = len(drawn[0]) / len(among)
+    times = np.bincount(np.concatenate(drawn), minlength=among.max() + 1)
+    assert times.sum() == times[among].sum()
+    spread = ((times[among] - len(drawn) * share) ** 2).sum() / (len(drawn) * share * (1 - share))
+    return float(chi2.sf(spread * (len(among) - 1) / len(among), len(among) - 1))
+
+
+@each_language
+@pytest.mark.parametrize("share", [0.1, 0.3, 0.8])
+def test_every_example_is_equally_likely_to_be_in_a_uniform_draw(name: str, share: float) -> None:
+    language = LANGUAGES[name]
+    length = max(lengths(language), key=lambda n: (language.count(n) < 500) * language.count(n))
+    count = language.count(length)
+    n = min(max(1, round(share * count)), count - 1)
+    draws = [language.rank(draw(language, length, n, "uniform", Stream(i, name))) for i in range(400)]
+    assert chance_of_counts(draws, np.arange(count)) > UNLIKELY
+
+
+@pytest.mark.parametrize("taken", [1, 20, 107])
+@pytest.mark.parametrize("share", [0.05, 0.5, 0.9])
+def test_every_free_example_is_equally_likely_whatever_is_taken(taken: int, share: float) -> None:
+    language = LANGUAGES["any"]
+    numbers = Stream(0, "taken").distinct_below(3**5, taken)
+    free = np.setdiff1d(np.arange(3**5), numbers)
+    n = int(share * len(free))
+    draws = [language.rank(draw(language, 4, n, "uniform", Stream(i), numbers)) for i in range(400)]
+    assert chance_of_counts(draws, free) > UNLIKELY
+
+
+@settings(max_examples=200)
+@given(st.sampled_from(sorted(LANGUAGES)), st.integers(1, 4), st.sampled_from(WEIGHTINGS), st.data())
+def test_a_draw_has_the_size_asked_for_no_duplicates_and_nothing_taken(
+    name: str, length: int, weighting: Weighting, data: st.DataObject
+) -> None:
+    language = LANGUAGES[name]
+    count = language.count(length)
+    n_taken = data.draw(st.integers(0, count) | st.just(count))
+    taken = Stream(data.draw(st.integers(0, 9)), "taken").distinct_below(count, n_taken)
+    n = data.draw(st.integers(0, count - n_taken) | st.just(count - n_taken))
+    examples = draw(language, length, n, weighting, Stream(1), taken)
+    assert examples.length == length
+    assert language.contains(examples).all()
+    numbers = language.rank(examples).tolist()
+    assert len(numbers) == len(set(numbers)) == n
+    assert not set(numbers) & set(taken.tolist())
+
+
+@pytest.mark.parametrize("weighting", WEIGHTINGS)
+def test_drawing_the_few_examples_that_are_left_of_many_is_quick(weighting: Weighting) -> None:
+    language = train_language("A", symbols=8, functions=32)
+    count = language.count(4)
+    assert count == 2**20
+    left = Stream(0, "left").distinct_below(count, 3)
+    examples = draw(language, 4, 3, weighting, Stream(0), np.setdiff1d(np.arange(count), left))
+    assert sorted(language.rank(examples).tolist()) == sorted(left.tolist())
+
+
+def test_numbers_of_any_size_can_be_taken() -> None:
+    language = train_language("CTL", symbols=8, functions=60, max_length=12)
+    first = draw(language, 12, 500, "uniform", Stream(0))
+    second = draw(language, 12, 500, "uniform", Stream(0), language.rank(first))
+    assert len({*language.rank(first).tolist(), *language.rank(second).tolist()}) == 1000
+
+
+def written(examples: Examples) -> list[tuple[int, tuple[int, ...]]]:
+    """(start, functions) of each example, as Python values."""
+    return list(zip(examples.starts.tolist(), map(tuple, examples.functions.tolist()), strict=True))
+
+
+def symbols_of(language: Language, length: int) -> dict[tuple[int, ...], set[int]]:
+    """The start symbols that each function sequence may have, by going through all examples."""
+    found: dict[tuple[int, ...], set[int]] = {}
+    for start, functions in written(language.all(length)):
+        found.setdefault(functions, set()).add(start)
+    return found
+
+
+def test_a_limit_is_a_number_or_a_share_of_the_examples() -> None:
+    limits: list[tuple[Limit, int]] = [(5, 100), ("n/7", 88_728), ("n/7", 7), ("n/1", 9)]
+    assert [max_sequences(limit, n) for limit, n in limits] == [5, 12_676, 1, 9]
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_all_examples_of_a_sequence_are_those_on_the_symbols_that_the_graph_allows(variant: str) -> None:
+    language = train_language(variant)
+    symbols = symbols_of(language, 4)
+    firsts = language.all(4)[::7]
+    pool, of = on_all_symbols(language, firsts)
+    expected = [(s, functions) for _, functions in written(firsts) for s in sorted(symbols[functions])]
+    assert written(pool) == expected
+    assert [written(firsts)[i][1] for i in of] == [functions for _, functions in expected]
+
+
+cases = st.tuples(st.sampled_from(VARIANTS), st.sampled_from(WEIGHTINGS), st.integers(0, 50))
+
+
+@settings(max_examples=200)
+@given(cases, st.sampled_from([2, 4]), st.data())
+def test_the_examples_are_distinct_in_the_graph_and_of_exactly_so_many_sequences(
+    case: tuple[str, Weighting, int], length: int, data: st.DataObject
+) -> None:
+    variant, *how = case
+    language = train_language(variant)
+    n = data.draw(st.integers(1, min(300, language.count(length))), label="examples")
+    most = data.draw(st.integers(1, n), label="sequences")
+    symbols = symbols_of(language, length)
+    try:
+        firsts = draw_sequences(language, {length: n}, most, *how)
+    except ValueError as error:
+        needed = int(re.findall(r"use (\d+) or more", str(error))[0])
+        assert most < needed <= len(symbols)
+        with pytest.raises(ValueError, match=f"use {needed} or more"):
+            draw_sequences(language, {length: n}, needed - 1, *how)
+        most, firsts = needed, draw_sequences(language, {length: n}, needed, *how)
+    if most >= min(n, len(symbols)):
+        assert firsts == {}
+        return
+    drawn = written(draw_examples(language, firsts[length], n, Stream(0, "start symbols")))
+    assert len(drawn) == len(set(drawn)) == n
+    assert len({functions for _, functions in drawn}) == most
+    assert all(start in symbols[functions] for start, functions in drawn)
+
+
+@settings(max_examples=100)
+@given(cases, st.integers(5, 300))
+def test_the_share_that_is_recommended_is_the_smallest_that_will_do(
+    case: tuple[str, Weighting, int], n: int
+) -> None:
+    variant, *how = case
+    language = train_language(variant)
+    sizes = {length: min(n, language.count(length)) for length in (2, 4)}
+    with pytest.raises(ValueError, match=r"use n/\d+$") as caught:
+        draw_sequences(language, sizes, f"n/{10 * n}", *how)
+    share = int(str(caught.value).rpartition("/")[2])
+    draw_sequences(language, sizes, f"n/{share}", *how)
+    with pytest.raises(ValueError, match=f"use n/{share}$"):
+        draw_sequences(language, sizes, f"n/{share + 1}", *how)
+
+
+@settings(max_examples=60)
+@given(cases, st.integers(45, 59), st.integers(45, 59))
+def test_the_sequences_of_a_smaller_limit_are_the_first_of_a_larger_one(
+    case: tuple[str, Weighting, int], one: int, other: int
+) -> None:
+    variant, *how = case
+    language, (fewer, more) = train_language(variant), sorted((one, other))
+    few, many = (draw_sequences(language, {4: 60}, most, *how)[4] for most in (fewer, more))
+    assert written(few) == written(many)[:fewer]
+
+
+@pytest.mark.parametrize("weighting", WEIGHTINGS)
+def test_a_sequence_is_as_likely_as_its_examples_are(weighting: Weighting) -> None:
+    language, n = train_language("S"), 4000
+    chances = step_by_step(language, 2) if weighting == "sequential" else [1 / language.count(2)] * 10**6
+    expected = Counter[tuple[int, ...]]()
+    for (_, functions), chance in zip(written(language.all(2)), chances, strict=False):
+        expected[functions] += float(chance)  # type: ignore[assignment]
+    firsts = [draw_sequences(language, {2: 4}, 3, weighting, seed)[2] for seed in range(n)]
+    drawn = Counter(written(examples)[0][1] for examples in firsts)
+    assert chisquare([drawn[f] for f in expected], [n * p for p in expected.values()]).pvalue > UNLIKELY
+
+
+def test_further_examples_are_a_random_choice_among_those_of_the_sequences() -> None:
+    """Of 10 sequences on 4 symbols one example is given; 15 of the other 30 are drawn."""
+    language, times = train_language("A"), 600
+    firsts = draw_sequences(language, {3: 25}, 10, "uniform", 0)[3]
+    others = set(written(on_all_symbols(language, firsts)[0])) - set(written(firsts))
+    draws = [set(written(draw_examples(language, firsts, 25, Stream(i)))) for i in range(times)]
+    assert all(set(written(firsts)) <= drawn for drawn in draws)
+    seen = Counter(example for drawn in draws for example in drawn & others)
+    spread = sum((seen[example] - times / 2) ** 2 for example in others) / (times / 4)
+    assert 10 < spread < 60  # about 29
+    assert len({frozenset(drawn) for drawn in draws}) == times
