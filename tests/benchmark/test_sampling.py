@@ -1,7 +1,7 @@
 """Random numbers, and what is drawn with them: how often each example, compared with exact probabilities."""
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from fractions import Fraction
 from functools import cache
@@ -312,15 +312,15 @@ def test_all_examples_of_a_sequence_are_those_on_the_symbols_that_the_graph_allo
     assert [written(firsts)[i][1] for i in of] == [functions for _, functions in expected]
 
 
-cases = st.tuples(st.sampled_from(VARIANTS), st.sampled_from(WEIGHTINGS), st.integers(0, 50))
+how = st.tuples(st.sampled_from(WEIGHTINGS), st.integers(0, 50))
+variants = st.sampled_from(VARIANTS)
 
 
 @settings(max_examples=200)
-@given(cases, st.sampled_from([2, 4]), st.data())
+@given(variants, how, st.sampled_from([2, 4]), st.data())
 def test_the_examples_are_distinct_in_the_graph_and_of_exactly_so_many_sequences(
-    case: tuple[str, Weighting, int], length: int, data: st.DataObject
+    variant: str, how: tuple[Weighting, int], length: int, data: st.DataObject
 ) -> None:
-    variant, *how = case
     language = train_language(variant)
     n = data.draw(st.integers(1, min(300, language.count(length))), label="examples")
     most = data.draw(st.integers(1, n), label="sequences")
@@ -343,11 +343,10 @@ def test_the_examples_are_distinct_in_the_graph_and_of_exactly_so_many_sequences
 
 
 @settings(max_examples=100)
-@given(cases, st.integers(5, 300))
+@given(variants, how, st.integers(5, 300))
 def test_the_share_that_is_recommended_is_the_smallest_that_will_do(
-    case: tuple[str, Weighting, int], n: int
+    variant: str, how: tuple[Weighting, int], n: int
 ) -> None:
-    variant, *how = case
     language = train_language(variant)
     sizes = {length: min(n, language.count(length)) for length in (2, 4)}
     with pytest.raises(ValueError, match=r"use n/\d+$") as caught:
@@ -359,11 +358,10 @@ def test_the_share_that_is_recommended_is_the_smallest_that_will_do(
 
 
 @settings(max_examples=60)
-@given(cases, st.integers(45, 59), st.integers(45, 59))
+@given(variants, how, st.integers(45, 59), st.integers(45, 59))
 def test_the_sequences_of_a_smaller_limit_are_the_first_of_a_larger_one(
-    case: tuple[str, Weighting, int], one: int, other: int
+    variant: str, how: tuple[Weighting, int], one: int, other: int
 ) -> None:
-    variant, *how = case
     language, (fewer, more) = train_language(variant), sorted((one, other))
     few, many = (draw_sequences(language, {4: 60}, most, *how)[4] for most in (fewer, more))
     assert written(few) == written(many)[:fewer]
@@ -372,10 +370,11 @@ def test_the_sequences_of_a_smaller_limit_are_the_first_of_a_larger_one(
 @pytest.mark.parametrize("weighting", WEIGHTINGS)
 def test_a_sequence_is_as_likely_as_its_examples_are(weighting: Weighting) -> None:
     language, n = train_language("S"), 4000
-    chances = step_by_step(language, 2) if weighting == "sequential" else [1 / language.count(2)] * 10**6
-    expected = Counter[tuple[int, ...]]()
-    for (_, functions), chance in zip(written(language.all(2)), chances, strict=False):
-        expected[functions] += float(chance)  # type: ignore[assignment]
+    uniform = [Fraction(1, language.count(2))] * language.count(2)
+    chances = step_by_step(language, 2) if weighting == "sequential" else uniform
+    expected: dict[tuple[int, ...], float] = defaultdict(float)
+    for (_, functions), chance in zip(written(language.all(2)), chances, strict=True):
+        expected[functions] += float(chance)
     firsts = [draw_sequences(language, {2: 4}, 3, weighting, seed)[2] for seed in range(n)]
     drawn = Counter(written(examples)[0][1] for examples in firsts)
     assert chisquare([drawn[f] for f in expected], [n * p for p in expected.values()]).pvalue > UNLIKELY

@@ -28,7 +28,7 @@ def task_of(variant: str, **options: Any) -> Task:
 
 
 def staged(symbols: int, functions: int, shared: int, overlap: int, seed: int = 0) -> VariantSpec:
-    sizes = {"symbols": symbols, "functions": functions, "seed": seed}
+    sizes: dict[str, Any] = {"symbols": symbols, "functions": functions, "seed": seed}
     return specify(Settings(variant="S", shared_functions=shared, shared_symbols=overlap, **sizes))
 
 

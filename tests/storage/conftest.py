@@ -1,5 +1,6 @@
 """Small dataset folders, written once and copied for each test that edits one."""
 
+import json
 import shutil
 from collections.abc import Callable
 from functools import cache
@@ -13,38 +14,48 @@ from ctlpp.benchmark.dataset import Dataset, generate
 SMALL: dict[str, Any] = {"symbols": 4, "functions": 12, "max_length": 4, "train": 600, "iid": 60, "ood": 60}
 STAGED: dict[str, Any] = {"shared_functions": 4, "shared_symbols": 2}
 
-Copies = Callable[..., Path]
+Folders = Callable[..., Path]
+Small = Callable[..., Dataset]
 
 
 @cache
-def small_dataset(variant: str, protocol: str = "paper", order: str = "right-to-left") -> Dataset:
-    return generate(variant, protocol=protocol, order=order, **SMALL, **(STAGED if variant == "S" else {}))
+def small_dataset(variant: str, protocol: str = "paper", **options: Any) -> Dataset:
+    return generate(variant, protocol=protocol, **SMALL, **(STAGED if variant == "S" else {}), **options)
 
 
 @pytest.fixture(scope="session")
-def small() -> Callable[..., Dataset]:
+def small() -> Small:
     """`small("S", "released")`: a small dataset."""
     return small_dataset
 
 
 @pytest.fixture(scope="session")
-def originals(tmp_path_factory: pytest.TempPathFactory) -> Copies:
+def originals(tmp_path_factory: pytest.TempPathFactory) -> Folders:
     """`originals("S", "released", format="text")`: the folder of a small dataset, to be read only."""
 
     @cache
-    def original(variant: str, protocol: str = "paper", format: str = "parquet") -> Path:
+    def original(variant: str, protocol: str = "paper", format: str = "parquet", **options: Any) -> Path:
         folder = tmp_path_factory.mktemp("original") / f"{variant}-{protocol}-{format}"
-        small_dataset(variant, protocol).save(folder, format=format)
+        small_dataset(variant, protocol, **options).save(folder, format=format)
         return folder
 
     return original
 
 
 @pytest.fixture
-def copies(originals: Copies, tmp_path: Path) -> Copies:
-    """The same, as a copy of one's own."""
+def copies(originals: Folders, tmp_path: Path) -> Folders:
+    """The same, as a copy for this test alone; a second one replaces the first."""
 
-    def copy(*names: str, **options: str) -> Path:
+    def copy(*names: str, **options: Any) -> Path:
+        shutil.rmtree(tmp_path / "data", ignore_errors=True)
         return Path(shutil.copytree(originals(*names, **options), tmp_path / "data"))
 
     return copy
+
+
+def rewrite(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None:
+    """Change the content of task.json."""
+    path = folder / "task.json"
+    task = json.loads(path.read_text(encoding="utf-8"))
+    change(task)
+    path.write_text(json.dumps(task), encoding="utf-8")

@@ -2,7 +2,7 @@
 
     name = "never-meet"            # optional: the file's name otherwise
 
-    [groups]                       # how many functions each group has; they are named a, b, c, … in this order
+    [groups]                       # how many functions each has; they are named a, b, c, … in this order
     a = 11
     b = 11
     c = 10
@@ -32,6 +32,7 @@ from pathlib import Path
 from string import ascii_letters
 from typing import Any
 
+from ctlpp.benchmark.entries import REQUIRED, check_items, check_keys, get, get_list, shown
 from ctlpp.files import UserError
 
 IN, OUT = "IN", "OUT"
@@ -166,6 +167,33 @@ def _closure(start: str, edges: Iterable[Edge]) -> set[str]:
     return found
 
 
+def read_graph(entry: Mapping[str, Any], lengths: Iterable[int] = ()) -> Graph:
+    """The graph in an entry of a TOML or JSON file; `lengths` is for one that has none."""
+    check_keys(entry, ("edges", "lengths", "restrictions"))
+    restrictions = []
+    for rule in get_list(entry, "restrictions", dict, missing=[]):
+        check_keys(rule, ("from", "function", "symbols"))
+        source, function = get(rule, "from", str), get(rule, "function", str)
+        symbols = get_list(rule, "symbols", int)
+        restrictions.append(Restriction(source=source, function=function, symbols=symbols))
+    return Graph(
+        edges=tuple(edge for line in get(entry, "edges", list) for edge in _read_edges(line)),
+        lengths=tuple(dict.fromkeys(get_list(entry, "lengths", int, missing=list(lengths) or REQUIRED))),
+        restrictions=tuple(restrictions),
+    )
+
+
+def _read_edges(line: Any) -> list[Edge]:
+    """`"a -> b c"`, or `["a", "b"]` for just one."""
+    if isinstance(line, list) and len(line) == 2:
+        source, target = check_items(line, "edges", str)
+        return [(source, target)]
+    source, arrow, targets = line.partition("->") if isinstance(line, str) else ("", "", "")
+    if len(source.split()) != 1 or not arrow or not targets.split():
+        raise UserError(f'the edge {shown(line)} must look like "a -> b c OUT"')
+    return [(source.strip(), target) for target in targets.split()]
+
+
 def read_spec(path: Path, max_length: int) -> VariantSpec:
     """The groups and graphs in a TOML file."""
     try:
@@ -175,68 +203,20 @@ def read_spec(path: Path, max_length: int) -> VariantSpec:
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise UserError(f"{path}: not a readable TOML file: {error}") from error
     try:
-        _check_keys(content, "the file", required=("groups", "train", "ood"), optional=("name",))
-        name = content.get("name", path.stem)
-        if not isinstance(name, str) or not name.strip() or not name.isprintable():
-            raise UserError(f"name: must be a printable text, not {name!r}")
+        check_keys(content, ("name", "groups", "train", "ood"))
         return VariantSpec(
-            name=name,
-            groups=_read_groups(content["groups"]),
-            train=_read_graph(content["train"], "[train]", range(1, max_length + 1)),
-            ood=_read_graph(content["ood"], "[ood]", range(2, max_length + 1)),
+            name=get(content, "name", str, missing=path.stem),
+            groups=_read_groups(get(content, "groups", dict)),
+            train=read_graph(get(content, "train", dict), range(1, max_length + 1)),
+            ood=read_graph(get(content, "ood", dict), range(2, max_length + 1)),
         )
     except UserError as error:
         raise UserError(f"{path}: {error}") from error
 
 
-def _read_groups(sizes: Any) -> Groups:
-    if not isinstance(sizes, dict) or not sizes:
-        raise UserError("[groups]: give each group a number of functions, such as a = 16")
+def _read_groups(sizes: dict[str, Any]) -> Groups:
     for group, size in sizes.items():
         if type(size) is not int or not 1 <= size <= MOST_FUNCTIONS:
-            raise UserError(f"[groups]: {group} = {size!r} must be a whole number from 1 to {MOST_FUNCTIONS}")
+            raise UserError(f"group {group} must have 1 to {MOST_FUNCTIONS} functions, not {shown(size)}")
     left = iter(function_names(sum(sizes.values())))
     return {group: tuple(islice(left, size)) for group, size in sizes.items()}
-
-
-def _read_graph(content: Any, where: str, default_lengths: range) -> Graph:
-    _check_keys(content, where, required=("edges",), optional=("lengths", "restrictions"))
-    lines, rules = content["edges"], content.get("restrictions", [])
-    if not isinstance(lines, list) or not isinstance(rules, list):
-        raise UserError(f"{where}: edges and restrictions must be lists")
-    lengths = _whole_numbers(content.get("lengths", list(default_lengths)), f"{where} lengths")
-    return Graph(
-        edges=tuple(edge for line in lines for edge in _read_edges(line, where)),
-        lengths=tuple(sorted(set(lengths))),
-        restrictions=tuple(_read_restriction(rule, f"{where} restrictions") for rule in rules),
-    )
-
-
-def _read_edges(line: Any, where: str) -> list[Edge]:
-    source, arrow, targets = line.partition("->") if isinstance(line, str) else ("", "", "")
-    if len(source.split()) != 1 or not arrow or not targets.split():
-        raise UserError(f'{where} edges: {line!r} must look like "a -> b c OUT"')
-    return [(source.strip(), target) for target in targets.split()]
-
-
-def _read_restriction(rule: Any, where: str) -> Restriction:
-    _check_keys(rule, where, required=("from", "function", "symbols"))
-    symbols = _whole_numbers(rule["symbols"], f"{where}: symbols")
-    return Restriction(source=str(rule["from"]), function=str(rule["function"]), symbols=symbols)
-
-
-def _whole_numbers(values: Any, where: str) -> tuple[int, ...]:
-    if not isinstance(values, list) or any(type(value) is not int for value in values):
-        raise UserError(f"{where} must be a list of whole numbers such as [2, 3], not {values!r}")
-    return tuple(values)
-
-
-def _check_keys(table: Any, where: str, *, required: tuple[str, ...], optional: tuple[str, ...] = ()) -> None:
-    """Raise UserError unless it is a table with all required keys and no unknown ones."""
-    known = (*required, *optional)
-    if not isinstance(table, dict):
-        raise UserError(f"{where}: must be a table with {', '.join(known)}, not {table!r}")
-    if unknown := [key for key in table if key not in known]:
-        raise UserError(f"{where}: unknown key {unknown[0]!r}; choose from {', '.join(known)}")
-    if missing := [key for key in required if key not in table]:
-        raise UserError(f"{where}: {missing[0]} is missing")

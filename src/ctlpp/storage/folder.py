@@ -1,7 +1,7 @@
-"""A dataset folder: one file per split, `task.json` and a dataset card; written, and read with its checksums verified.
+"""A dataset folder: one file per split, `task.json` and a dataset card; read with its checksums verified.
 
-A row has `input` (`d a b 3`), `output` (`5`), `length` (3) and `allowed`: whether the training graph allows every
-succession of functions in it. Columns are handled whole: no loop over examples.
+A row has `input` (`d a b 3`), `output` (`5`), `length` (3) and `allowed`: whether the training graph allows
+every succession of functions in it. Columns are handled whole: no loop over examples.
 """
 
 from __future__ import annotations

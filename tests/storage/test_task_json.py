@@ -1,0 +1,237 @@
+"""Ways to edit task.json: each is refused in one line, never with a traceback of another kind."""
+
+import json
+import re
+import shutil
+import tempfile
+from collections.abc import Callable
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.storage.conftest import Folders, Small, rewrite
+
+from ctlpp.storage.folder import load
+from ctlpp.storage.proof import check
+
+Task = dict[str, Any]
+Change = Callable[[Task], Any]
+
+
+def test_task_json_has_the_entries_of_the_interface(small: Small, originals: Folders) -> None:
+    content = json.loads((originals("S") / "task.json").read_text(encoding="utf-8"))
+    task = small("S").task
+    expected = {"format": 1, "variant": "S", "protocol": "paper", "seed": 0, "order": "right-to-left"}
+    expected |= {"symbols": ["0", "1", "2", "3"], "shared_functions": 4, "shared_symbols": 2}
+    assert {key: content[key] for key in expected} == expected
+    assert content["functions"] == {name: list(table) for name, table in task.functions.items()}
+    assert content["groups"] == {group: list(names) for group, names in task.groups.items()}
+    assert ["IN", "a1"] in content["train_graph"]["edges"]
+    assert set(content["train_graph"]["restrictions"][0]) == {"from", "function", "symbols"}
+    assert ["a1", "b2"] in content["ood_graph"]["edges"]
+    train = content["splits"]["train"]
+    assert train["examples"] == 600 == sum(train["by_length"].values())
+    assert len(train["sha256"]) == 64
+
+
+def put(*keys: Any) -> Change:
+    """`put("splits", "train", "examples", 5)` sets task["splits"]["train"]["examples"] = 5."""
+    *path, last, value = keys
+    return lambda task: inside(task, path).__setitem__(last, value)
+
+
+def drop(*keys: Any) -> Change:
+    *path, last = keys
+    return lambda task: inside(task, path).__delitem__(last)
+
+
+def swap(one: tuple[Any, ...], other: tuple[Any, ...]) -> Change:
+    """Exchange two values."""
+
+    def change(task: Task) -> None:
+        values = inside(task, one), inside(task, other)
+        put(*one, values[1])(task)
+        put(*other, values[0])(task)
+
+    return change
+
+
+def inside(value: Any, path: Any) -> Any:
+    for key in path:
+        value = value[key]
+    return value
+
+
+FILE = "split 'train' needs the name of a file in the folder, not "
+OF_A: list[tuple[Change, str]] = [
+    (put("format", 2), "format 2 is not known; this version reads format 1"),
+    (put("format", True), "format True is not known; this version reads format 1"),
+    (drop("format"), "format None is not known; this version reads format 1"),
+    (put("splits", "train", "examples", 599), "train.parquet has 600 rows, task.json says 599"),
+    (
+        put("splits", "train", "by_length", {"2": 600}),
+        "has by_length {'2': 600} for train, its file has {'1'",
+    ),
+    (put("splits", "iid", "sha256", 64 * "0"), "iid.parquet does not have the sha256 in task.json"),
+    (put("splits", "iid", "in_train", 3), "task.json has in_train 3 for iid, its file has 0"),
+    (put("functions", "a", [0, 0, 1, 2]), "function a is no bijection of the 4 symbols: [0, 0, 1, 2]"),
+    (put("functions", "a", [0, 1]), "function a is no bijection of the 4 symbols: [0, 1]"),
+    (swap(("functions", "a", 0), ("functions", "a", 1)), "has the wrong output; right is"),
+    (swap(("functions", "a"), ("functions", "b")), "has the wrong output; right is"),
+    (lambda task: put("functions", "a", task["functions"]["b"])(task), "two functions have the same table"),
+    (swap(("groups", "a", 0), ("groups", "b", 0)), "is not in the graph of train"),
+    (drop("groups", "a", 0), "every function must be in exactly one group"),
+    (put("groups", "a", 0, "l"), "every function must be in exactly one group"),
+    (put("symbols", 0, "x"), "is no example of this task"),
+    (put("symbols", 0, "1"), "'1' is the name of two things; all functions and symbols must differ"),
+    (put("symbols", 0, "a b"), "'a b' cannot name a symbol: use letters and digits"),
+    (put("symbols", ["0"]), "a task needs at least two symbols and a function"),
+    (put("order", "left-to-right"), "is no example of this task"),
+    (put("order", "up"), "'up' is not one of right-to-left, left-to-right"),
+    (put("protocol", "released"), "train and iid share 0 examples, not 15"),
+    (put("protocol", "draft"), "'draft' is not one of paper, released"),
+    (put("variant", "R"), "the train graph does not have the edges of variant R; use another name"),
+    (lambda task: task["train_graph"]["edges"].append(["a", "a"]), "does not have the edges of variant A"),
+    (drop("ood_graph", "edges", 2), "the OOD graph does not have the edges of variant A"),
+    (put("train_graph", "edges", 0, ["IN", "c"]), "edge IN -> c: unknown group 'c'"),
+    (put("train_graph", "edges", 0, ["IN", "a", "b"]), 'the edge a list must look like "a -> b c OUT"'),
+    (put("train_graph", "lengths", [1, 2, 3]), "is not in the graph of train"),
+    (put("ood_graph", "lengths", [10**12]), "OOD graph: lengths must be 1 to 128"),
+    (
+        put("train_graph", "restrictions", [{"from": "a", "function": "g", "symbols": [0]}]),
+        "variant A restricts each shared function once after a1 and once after b1, no others",
+    ),
+    (put("shared_functions", 8), "shared_functions is 8, but there are 0 shared functions"),
+    (put("recipe", "fill", 0.1), "train and iid use 144 of 288 examples of length 2, above fill 0.1"),
+    (put("recipe", "fill", 0), "fill 0 must be a share above 0 and up to 1"),
+    (put("recipe", "iid", 61), "iid has 60 examples, the recipe in task.json asks for 61"),
+    (put("recipe", "distinct_sequences", None), "distinct_sequences None: use a whole number from 1, or n/7"),
+    (put("recipe", "distinct_sequences", "n/0"), "distinct_sequences n/0: use a whole number from 1, or n/7"),
+    (drop("splits", "train"), "task.json lacks the split train"),
+    (drop("splits", "iid"), "task.json does not list iid.parquet; remove that file"),
+    (lambda task: put("splits", "test", task["splits"].pop("ood"))(task), "has the unknown split 'test'"),
+    (put("splits", "iid", "file", "train.parquet"), "task.json does not list iid.parquet"),
+    *((put("splits", "train", "file", name), FILE) for name in ("../x/iid.parquet", "/etc/passwd", "..", "")),
+    *((put("splits", "train", "file", name), FILE) for name in ("x/train.parquet", "task.json")),
+    (put("variant", 5), "the entry 'variant' must have a printable text, not 5"),
+    (put("variant", "a\nb"), "the entry 'variant' must have a printable text, not 'a\\nb'"),
+    (put("seed", "0"), "the entry 'seed' must have a whole number, not '0'"),
+    (put("seed", float("inf")), "the entry 'seed' must have a whole number, not inf"),
+    (put("symbols", "0123"), "the entry 'symbols' must have a list, not '0123'"),
+    (put("functions", []), "the entry 'functions' must have an object, not a list"),
+    (put("groups", "a", {}), "the entry 'a' must have a list, not an object"),
+    (put("splits", None), "the entry 'splits' must have an object, not None"),
+    (put("functions", "a", [True, 0, 2, 3]), "the entry 'a' must have a whole number, not True"),
+]
+KEYS = ("variant", "protocol", "seed", "order", "symbols", "functions", "groups", "train_graph", "splits")
+PATHS = [
+    *((key,) for key in KEYS),
+    *(("train_graph", key) for key in ("edges", "lengths")),
+    *(("splits", "train", key) for key in ("file", "examples", "by_length", "sha256")),
+]
+MISSING = [(drop(*path), f"the entry '{path[-1]}' is missing") for path in PATHS]
+
+
+def same_overlaps(task: Task) -> None:
+    for rule in task["train_graph"]["restrictions"]:
+        rule["symbols"] = [0, 1, 2] if rule["from"] == "a1" else [0, 1, 3]
+
+
+RULE = ("train_graph", "restrictions", 0, "symbols")
+OF_S: list[tuple[Change, str]] = [
+    (put(*RULE, [0, 1, 2, 3]), "the restrictions of a must share 2 symbols and have all 4 together"),
+    (swap(RULE, ("train_graph", "restrictions", 1, "symbols")), "is not in the graph of train"),
+    (same_overlaps, "the symbols that shared functions receive from both paths must be all together"),
+    (drop("train_graph", "restrictions"), "variant S restricts each shared function once after a1"),
+    (drop("train_graph", "restrictions", 0), "variant S restricts each shared function once after a1"),
+    (put("shared_functions", 5), "shared_functions is 5, but there are 4 shared functions"),
+    (put("shared_symbols", 3), "the restrictions of a must share 3 symbols and have all 4 together"),
+    (put(*RULE, [0, 9]), "restriction of 'a' after 'a1': no symbol has the index 9; use 0 to 3"),
+]
+
+
+def assert_refused(folder: Path, text: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(text)) as caught:
+        check(folder)
+    assert str(folder) in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_an_edited_task_is_refused_in_one_line(copies: Folders) -> None:
+    for variant, edits in (("A", OF_A + MISSING), ("S", OF_S)):
+        folder = copies(variant)
+        before = (folder / "task.json").read_text(encoding="utf-8")
+        for change, text in edits:
+            rewrite(folder, change)
+            assert_refused(folder, text)
+            (folder / "task.json").write_text(before, encoding="utf-8")
+
+
+def test_a_task_json_that_is_none_is_refused(copies: Folders) -> None:
+    folder = copies("A")
+    nested = (
+        b'{"format": 1, "functions": {}, "groups": {}, "splits": {}, "variant": '
+        + 900 * b"["
+        + 900 * b"]"
+        + b"}"
+    )
+    for text, said in [
+        (b"", "not valid JSON"),
+        (b"[1, 2]", "format None is not known"),
+        (b"null", "format None is not known"),
+        (100_000 * b"[", "not valid JSON"),
+        (nested, "must have a printable text, not a list"),
+        (b'{"format": 1, "seed": ' + 5000 * b"9" + b"}", "not valid JSON"),
+        (b"\xff\xfe", "it has no readable task.json"),
+    ]:
+        (folder / "task.json").write_bytes(text)
+        assert_refused(folder, said)
+
+
+def paths_in(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The path of every value in a JSON document."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    below = [place for key, item in inner for place in paths_in(item, (*path, key))]
+    return [path, *below] if path else below
+
+
+words = st.sampled_from(["a", "IN", "OUT", "S", "released", "train.parquet", "..", 10**400, 2**63])
+leaves = st.none() | st.booleans() | st.integers() | st.integers(0, 9) | st.floats() | st.text(max_size=4)
+keys = st.sampled_from(["a", "1", "file"])
+junk = st.recursive(
+    leaves | words,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(keys, inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=120)
+@given(
+    data=st.data(),
+    variant=st.sampled_from(["A", "S"]),
+    value=junk,
+    action=st.sampled_from(["put", "drop", "add"]),
+)
+def test_junk_in_task_json_is_refused_in_one_line_or_does_no_harm(
+    originals: Folders, data: st.DataObject, variant: str, value: Any, action: str
+) -> None:
+    original = originals(variant)
+    task = deepcopy(json.loads((original / "task.json").read_text(encoding="utf-8")))
+    path = data.draw(st.sampled_from(paths_in(task)))
+    if action == "drop":
+        drop(*path)(task)
+    elif action == "put":
+        put(*path, value)(task)
+    else:
+        put(*path[:-1], "a" if isinstance(path[-1], str) else path[-1], value)(task)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(shutil.copytree(original, Path(name) / "data"))
+        (folder / "task.json").write_text(json.dumps(task), encoding="utf-8")
+        for read in (check, load):
+            try:
+                read(folder)
+            except ValueError as error:
+                assert len(str(error).splitlines()) == 1  # noqa: PT017

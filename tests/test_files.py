@@ -1,0 +1,209 @@
+"""Files and folders are written completely or not at all, and nothing else is ever replaced."""
+
+import errno
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ctlpp.files import BusyError, FolderKind, UserError, lock, make_folder, write_atomically, write_folder
+
+BOX = FolderKind("a box", mark="box.txt")
+
+
+def everything_below(folder: Path) -> dict[str, bytes | None]:
+    """Every file and folder, hidden ones included."""
+    paths = sorted(folder.rglob("*"))
+    return {str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None for path in paths}
+
+
+def write_box(
+    folder: Path, content: str = "new", *, force: bool = False, meanwhile: Callable[[], Any] = lambda: None
+) -> None:
+    with write_folder(BOX, folder, force=force) as place:
+        (place / "box.txt").write_text(content)
+        (place / "inside").mkdir()
+        meanwhile()
+
+
+def refused(line: str) -> AbstractContextManager[Any]:
+    return pytest.raises(UserError, match=f"^{re.escape(line)}$")
+
+
+@pytest.fixture
+def box(tmp_path: Path) -> Path:
+    write_box(tmp_path / "box", "old")
+    return tmp_path / "box"
+
+
+def test_a_user_error_names_arguments_in_python_and_options_on_the_command_line() -> None:
+    error = UserError("‹train› 0: use ‹max_length› 4 or ‹force=True›; <tags> stay")
+    assert str(error) == "train 0: use max_length 4 or force=True; <tags> stay"
+    assert error.on_command_line() == "--train 0: use --max-length 4 or --force; <tags> stay"
+    assert (error.field, UserError("no argument").field) == ("train", None)
+
+
+def test_force_replaces_a_folder_of_the_kind_or_an_empty_one(box: Path) -> None:
+    before = everything_below(box.parent)
+    with pytest.raises(UserError) as caught:
+        write_box(box)
+    line = f"{box} exists already: choose another folder, or replace it with "
+    assert (str(caught.value), caught.value.on_command_line()) == (f"{line}force=True", f"{line}--force")
+    assert everything_below(box.parent) == before
+    write_box(box, force=True)
+    assert (box / "box.txt").read_text() == "new"
+    (box.parent / "empty").mkdir()
+    write_box(box.parent / "empty", force=True)
+    assert sorted(path.name for path in box.parent.iterdir()) == ["box", "empty"]
+
+
+def test_nothing_else_is_ever_replaced(box: Path) -> None:
+    here = box.parent
+    (here / "thesis").mkdir()
+    (here / "thesis" / "thesis.tex").write_text("precious")
+    (here / "file").write_text("precious")
+    (here / "link").symlink_to(box)
+    (here / "broken").symlink_to(here / "nowhere")
+    before = everything_below(here)
+    said = {
+        "thesis": "is not a box, so it is not replaced: choose another folder",
+        "file": "is a file: choose a folder",
+        "link": "is a link, so it is not replaced: choose another folder",
+        "broken": "is a link, so it is not replaced: choose another folder",
+    }
+    for name, line in said.items():
+        for force in (True, False):
+            with refused(f"{here / name} {line}"):
+                write_box(here / name, force=force)
+    assert everything_below(here) == before
+
+
+@pytest.mark.parametrize("out", [".", "..", "../../box", "inside/.."])
+def test_the_current_folder_is_not_replaced(box: Path, monkeypatch: pytest.MonkeyPatch, out: str) -> None:
+    (box / "inside" / "inside").mkdir()
+    monkeypatch.chdir(box / "inside" if out.startswith("..") else box)
+    before = everything_below(box.parent)
+    with refused(
+        f"{out} is the current folder or one above it, so it is not replaced: choose another folder"
+    ):
+        write_box(Path(out), force=True)
+    assert everything_below(box.parent) == before
+
+
+def test_a_folder_may_be_named_by_way_of_others(tmp_path: Path) -> None:
+    (tmp_path / "real" / "deep").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "real" / "deep")
+    for force in (False, True):
+        write_box(tmp_path / "link" / ".." / "box", force=force)
+        assert (tmp_path / "real" / "box" / "box.txt").is_file()
+    assert not list(tmp_path.rglob(".*"))
+
+
+@pytest.mark.parametrize("failure", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()])
+def test_a_failure_while_writing_leaves_everything_as_it_was(box: Path, failure: BaseException) -> None:
+    def fail() -> None:
+        raise failure
+
+    before = everything_below(box.parent)
+    for folder in (box, box.parent / "new" / "deep"):
+        with pytest.raises((UserError, KeyboardInterrupt)) as caught:
+            write_box(folder, force=True, meanwhile=fail)
+        if isinstance(failure, OSError):
+            unchanged = "what was there before is unchanged: make room, or choose another place"
+            assert str(caught.value) == f"cannot write {folder}: No space left on device; {unchanged}"
+        assert everything_below(box.parent) == before
+
+
+@pytest.mark.parametrize("moved", [True, False])
+def test_the_old_folder_comes_back_if_the_new_one_cannot_take_its_place(
+    box: Path, monkeypatch: pytest.MonkeyPatch, moved: bool
+) -> None:
+    """A failure before the second of two renames, or an interrupt after the first."""
+    before = everything_below(box.parent)
+    rename = Path.rename
+
+    def fail(path: Path, target: Path) -> Path:
+        if not moved and path.name.endswith(".part"):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        result = rename(path, target)
+        if moved and path == box:
+            raise KeyboardInterrupt
+        return result
+
+    monkeypatch.setattr(Path, "rename", fail)
+    with pytest.raises((UserError, KeyboardInterrupt)):
+        write_box(box, force=True)
+    assert everything_below(box.parent) == before
+
+
+def test_a_place_where_nothing_can_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("precious")
+    for folder in (tmp_path / "file" / "deep" / "box", Path("/proc/ctlpp/box"), tmp_path / ("x" * 300)):
+        with pytest.raises(UserError, match=r"^cannot write .*: .*choose another place$") as caught:
+            write_box(folder)
+        assert len(str(caught.value).splitlines()) == 1
+    assert everything_below(tmp_path) == {"file": b"precious"}
+
+
+def test_of_two_writers_the_second_gives_way(box: Path) -> None:
+    folder = box.parent / "wanted"
+    with pytest.raises(UserError, match=r"cannot write .*: Directory not empty"):
+        write_box(folder, "second", meanwhile=lambda: box.rename(folder))
+    assert (folder / "box.txt").read_text() == "old"
+    assert [path.name for path in folder.parent.iterdir()] == ["wanted"]
+
+
+@pytest.mark.parametrize("format", ["parquet", "jsonl", "text"])
+def test_a_full_disk_leaves_no_dataset_behind(format: str, tmp_path: Path) -> None:
+    """A process that may not write files above 20 kB."""
+    program = f"""
+import resource, signal
+from ctlpp import generate
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+try:
+    generate("A", train=30_000, iid=100, ood=100).save("new/deep/data", format={format!r})
+except ValueError as error:
+    print(error)
+"""
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("cannot write new/deep/data: ")
+    assert "File too large" in done.stdout
+    assert len(done.stdout.splitlines()) == 1
+    assert everything_below(tmp_path) == {}
+
+
+def test_a_file_is_replaced_only_once_the_new_one_is_complete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "deep" / "file"
+    write_atomically(path, b"old")
+
+    def fail(_: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(UserError, match=r"Input/output error; .*unchanged: the disk may be failing"):
+        write_atomically(path, b"new")
+    assert everything_below(tmp_path) == {"deep": None, "deep/file": b"old"}
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("precious")
+    with pytest.raises(UserError, match=r"^cannot make the folder .*; choose another$"):
+        make_folder(tmp_path / "file" / "deep")
+
+
+def test_a_lock_is_held_by_one_at_a_time(tmp_path: Path) -> None:
+    path, busy = tmp_path / "lock", "is in use by another process: wait for it, or choose another"
+    with lock(path), pytest.raises(BusyError, match=busy), lock(path):
+        pass
+    with lock(path):
+        pass
