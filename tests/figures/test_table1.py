@@ -22,7 +22,7 @@ ALL = [
 
 
 def test_every_kind_of_data_has_a_colour_of_its_own() -> None:
-    assert [*LABELS] == [kind.name for kind in CONDITIONS]
+    assert [*LABELS] == [*CONDITIONS]
     assert len({colour for _, colour in LABELS.values()}) == len(CONDITIONS)
 
 

@@ -38,7 +38,7 @@ VARIANTS = ("A", "R")
 EXAMPLES = ("success-R", "failure-R", "failure-A")  # seeds whose similarity matrices are drawn
 NAMES = (
     "table1",
-    *(f"{what}-{condition.name}" for what in ("curves", "lengths") for condition in CONDITIONS),
+    *(f"{what}-{condition}" for what in ("curves", "lengths") for condition in CONDITIONS),
     *(f"repeats-{variant}" for variant in VARIANTS),
     *("staged", "tables", "predictors", "similarity"),
     *(f"similarity-{name}" for name in EXAMPLES),
@@ -77,7 +77,7 @@ def _table1(results: Results) -> Drawings:
         for (model, variant), run in results.finished_runs(condition).items():
             known = {split: getattr(run.published, split) for split in SPLITS} if run.published else None
             dots = {split: _dots(results, run, split) for split in SPLITS}
-            entries.append(Entry(model, variant, condition.name, dots, known))
+            entries.append(Entry(model, variant, condition, dots, known))
     if any(entry.published for entry in entries):  # published numbers of what has not run are shown as well
         have, nothing = {(one.model, one.variant) for one in entries}, dict.fromkeys(SPLITS, Dots((), None))
         for place, row in paper.PUBLISHED.items():
@@ -92,8 +92,8 @@ def _curves(results: Results) -> Drawings:
     for condition in CONDITIONS:
         runs = results.finished_runs(condition)
         if curves := {place: run.history for place, run in runs.items() if run.history}:
-            yield f"curves-{condition.name}", partial(draw_learning, curves)
-            yield f"lengths-{condition.name}", partial(draw_by_length, curves)
+            yield f"curves-{condition}", partial(draw_learning, curves)
+            yield f"lengths-{condition}", partial(draw_by_length, curves)
 
 
 def _repeats(results: Results) -> Drawings:

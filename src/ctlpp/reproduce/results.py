@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 from dataclasses import asdict, dataclass, replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -33,20 +34,8 @@ APART = (
 )
 
 
-@dataclass(frozen=True)
-class Condition:
-    """Data on which the published numbers are asked for: a protocol, with repeated or distinct sequences."""
-
-    name: str  # of its figures
-    title: str
-    protocol: str
-    repeated: bool = False
-
-
-REPEATS = Condition("repeats", "`released` with repeats", "released", repeated=True)
-RELEASED = Condition("released", "`released`", "released")
-PAPER = Condition("paper", "`paper`", "paper")
-CONDITIONS = (REPEATS, RELEASED, PAPER)
+# Data on which the published numbers are asked for: protocol, and whether function sequences repeat.
+CONDITIONS = {"repeats": ("released", True), "released": ("released", False), "paper": ("paper", False)}
 
 
 @dataclass(frozen=True)
@@ -88,12 +77,12 @@ class Results:
         """Its statistics; counted as the paper did, unless another way is named."""
         return self.rows[run.name, selection or run.selection, split]
 
-    def finished_runs(self, condition: Condition) -> dict[tuple[str, str], RunResult]:
+    def finished_runs(self, condition: str) -> dict[tuple[str, str], RunResult]:
         """Runs on A and R with finished seeds, by model and variant in the order of the published table."""
         found = {
             (planned.model, planned.variant): run
             for planned in self.asked("table1", "repeats")
-            if (planned.protocol, planned.repeated) == (condition.protocol, condition.repeated)
+            if (planned.protocol, planned.repeated) == CONDITIONS[condition]
             and (run := self.finished(planned))
         }
         return {place: found[place] for place in paper.PUBLISHED if place in found}
@@ -107,7 +96,7 @@ class Results:
         """The run that differs in one thing: its sequences are distinct, or it is of `released`."""
         if planned.repeated:
             return self.finished(planned.without("distinct_sequences"))
-        released = self.finished_runs(RELEASED) if planned.protocol != RELEASED.protocol else {}
+        released = self.finished_runs("released") if planned.protocol != "released" else {}
         return released.get((planned.model, planned.variant))
 
     def repeats(self) -> list[tuple[RunResult, RunResult]]:
@@ -197,10 +186,11 @@ def _difference_in_settings(
 
 
 def _compare_with_baselines(results: Results) -> None:
+    """Fill in how far means are from those on `released` data with distinct sequences."""
     for planned in results.asked("table1", "repeats"):
         run, base = results.finished(planned), results.baseline(planned)
-        for selection, split in ((selection, split) for selection in (ALL, RULE) for split in SPLITS):
-            if run and base:
+        if run and base:
+            for selection, split in product((ALL, RULE), SPLITS):
                 row, other = (results.rows[one.name, selection, split] for one in (run, base))
                 row |= {"baseline": base.name, **with_ends("change", *_change(row, other))}
 
@@ -214,6 +204,7 @@ def _change(row: Row, other: Row) -> tuple[float | None, Interval | None]:
 
 
 def _compare_function_tables(results: Results) -> None:
+    """Fill in how much the function table matters."""
     for runs in results.function_tables():
         if spread := spread_of_tables([run.values("ood") for run in runs]):
             results.rows[runs[0].name, ALL, "ood"] |= {
