@@ -112,7 +112,7 @@ def work(model: str, variant: str, out: Path, seeds: int, steps: int | None) -> 
 
 def look_inside(run: Path) -> None:
     """Analyse a run, unless that is done."""
-    from ctlpp.figures.whole_run import analyze_run
+    from ctlpp.figures.run import analyze_run
 
     if not (run / "analysis" / "analysis.json").is_file():
         analyze_run(run, device="cpu", formats=["png"], force=True)

@@ -13,8 +13,8 @@ from torch import nn
 
 from ctlpp.analysis.run import fresh_folder, study_run
 from ctlpp.benchmark.dataset import Dataset, generate
-from ctlpp.figures import whole_run
-from ctlpp.figures.whole_run import analyze_run
+from ctlpp.figures import run as whole_run
+from ctlpp.figures.run import analyze_run
 from ctlpp.runs.history import History
 from ctlpp.training.train import train
 

@@ -10,7 +10,7 @@ import pytest
 
 from ctlpp.analysis.run import Study
 from ctlpp.benchmark.dataset import Dataset
-from ctlpp.figures.whole_run import analyze_run
+from ctlpp.figures.run import analyze_run
 
 
 @pytest.fixture(scope="module")

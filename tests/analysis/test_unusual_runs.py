@@ -12,7 +12,7 @@ from tests.analysis.conftest import RECIPE
 
 from ctlpp.analysis.run import Study, study_run
 from ctlpp.benchmark.dataset import Dataset
-from ctlpp.figures.whole_run import analyze_run, title_of
+from ctlpp.figures.run import analyze_run, title_of
 from ctlpp.training.train import train
 
 

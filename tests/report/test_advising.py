@@ -9,7 +9,7 @@ import pytest
 import torch
 from tests.report.conftest import make_run
 
-from ctlpp.figures.whole_run import analyze_run
+from ctlpp.figures.run import analyze_run
 from ctlpp.report.advising import advice
 from ctlpp.report.page import pack
 from ctlpp.runs.checkpoint import newest, save

@@ -57,7 +57,7 @@ def analyze(
     """
     from ctlpp.analysis.study import STAGES
     from ctlpp.cli.output import progress
-    from ctlpp.figures.whole_run import analyze_run
+    from ctlpp.figures.run import analyze_run
     from ctlpp.runs.folder import read_config
 
     with ExitStack() as bars:

@@ -1,4 +1,4 @@
-"""Seeds as dots: every one of a set, with their mean, its interval, and a published mean beside them.
+"""Seeds as dots, with their mean, its interval, and a published mean beside them.
 
 Example:
     >>> swarm([0.5, 1.0, 1.0, 1.0], 0.3).tolist()
@@ -7,25 +7,31 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from numpy.typing import NDArray
+from matplotlib.figure import Figure
 
-from ctlpp.figures.style import DARK, GREY
+from ctlpp.figures.style import DARK, DATA, DOUBLE, GREY, OOD, SEED, accuracy_axis, explain, new_figure
+from ctlpp.runs.history import Array
+from ctlpp.statistics.published import SEEDS, TITLES
 from ctlpp.statistics.summary import spread_interval
 
 BIN = 0.025  # of accuracy: dots nearer than this stand side by side
 STEP = 0.06  # between them, at most
 BANDS = "#f4f4f4"
+DATA_NAMES = {"repeats": "released with repeats", "released": "released", "paper": "paper"}
+BAR: Any = {"linewidth": 0.9, "solid_capstyle": "butt"}
+MEAN: Any = {"marker": "s", "markersize": 3.6, "markeredgecolor": DARK, "markeredgewidth": 0.6}
+PUBLISHED: Any = {**MEAN, "marker": "D", "markerfacecolor": "white"}
 
 
 @dataclass(frozen=True)
 class Dots:
-    """Accuracies of the seeds of one cell, their mean and its interval."""
+    """Accuracies of the seeds of one run, their mean and its interval."""
 
     values: tuple[float, ...]
     mean: float | None
@@ -33,77 +39,109 @@ class Dots:
     left_out: tuple[float, ...] = ()  # seeds that do not count
 
 
-def swarm(values: Sequence[float], width: float) -> NDArray[Any]:
+@dataclass(frozen=True)
+class Entry:
+    """A model on a variant, on one kind of data."""
+
+    model: str
+    variant: str
+    kind: str  # a key of DATA
+    dots: dict[str, Dots]  # by split
+    published: dict[str, tuple[float, float]] | None = None  # by split: mean and standard deviation
+    published_seeds: int = SEEDS
+
+
+def swarm(values: Sequence[float] | Array, width: float) -> Array:
     """A sideways shift of every dot, within ± width, so that equal ones can be told apart."""
-    found = np.zeros(len(values))
-    bins = np.floor(np.asarray(values, dtype=float) / BIN + 1e-9).astype(int)
+    shifts, values = np.zeros(len(values)), np.asarray(values, dtype=float)
+    bins = np.floor(values / BIN + 1e-9).astype(int)
     for one in np.unique(bins):
         places = np.flatnonzero(bins == one)
-        places = places[np.argsort(np.asarray(values)[places], kind="stable")]
+        places = places[np.argsort(values[places], kind="stable")]
         half = min(width, STEP * (len(places) - 1) / 2)
-        found[places] = np.linspace(-half, half, len(places)) if len(places) > 1 else 0.0
-    return found
+        shifts[places] = np.linspace(-half, half, len(places)) if len(places) > 1 else 0.0
+    return shifts
 
 
 def draw_dots(axes: Axes, at: float, dots: Dots, colour: str, width: float = 0.28, size: float = 3.2) -> None:
-    """Dots around a place, hollow if they do not count, and right of them the mean (a bar) with its interval."""
+    """Dots around a place, hollow if they do not count; right of them the mean with its interval."""
     every = (*dots.values, *dots.left_out)
     places, counted = at - width * 0.3 + swarm(every, width * 0.62), len(dots.values)
-    full: Any = {"color": colour, "markersize": size, "alpha": 0.55}
-    axes.plot(places[:counted], dots.values, "o", **full, markeredgewidth=0)
-    axes.plot(places[counted:], dots.left_out, "o", **full, markerfacecolor="none", markeredgewidth=0.6)
-    if dots.mean is None:
-        return
+    look: Any = {"color": colour, "markersize": size, "alpha": 0.6}
+    axes.plot(places[:counted], dots.values, "o", **look, markeredgewidth=0)
+    axes.plot(places[counted:], dots.left_out, "o", **look, markerfacecolor="none", markeredgewidth=0.6)
     beside = at + width * 0.78
     if dots.interval is not None:
-        axes.plot(
-            [beside, beside], dots.interval, "-", color=DARK, linewidth=0.9, solid_capstyle="butt", zorder=3
-        )
-    axes.plot(
-        [beside],
-        [dots.mean],
-        "s",
-        color=colour,
-        markersize=3.6,
-        markeredgecolor=DARK,
-        markeredgewidth=0.6,
-        zorder=4,
-    )
+        axes.plot([beside, beside], dots.interval, color=DARK, zorder=3, **BAR)
+    if dots.mean is not None:
+        axes.plot([beside], [dots.mean], color=colour, zorder=4, **MEAN)
 
 
 def draw_published(axes: Axes, at: float, row: tuple[float, float], seeds: int) -> None:
     """A published mean with the 95 % interval that its standard deviation allows."""
-    axes.plot([at, at], spread_interval(row, seeds), "-", color=GREY, linewidth=0.9, solid_capstyle="butt")
-    axes.plot(
-        [at],
-        [row[0]],
-        "D",
-        color="white",
-        markersize=3.6,
-        markeredgecolor=DARK,
-        markeredgewidth=0.7,
-        zorder=4,
-    )
+    axes.plot([at, at], spread_interval(row, seeds), color=GREY, **BAR)
+    axes.plot([at], [row[0]], zorder=4, **PUBLISHED)
 
 
-def key(axes: Axes, colours: dict[str, str], published: bool = True) -> tuple[list[Any], list[str]]:
-    """What the marks mean, for a legend."""
-    handles, labels = [], []
-    for name, colour in colours.items():
-        handles += axes.plot([], [], "o", color=colour, markersize=3.2, alpha=0.7, markeredgewidth=0)
-        labels.append(name)
-    handles += axes.plot([], [], "s-", color=DARK, markersize=3.4, markerfacecolor="white", linewidth=0.9)
-    labels.append("mean, 95 % interval")
+def legend_marks(colours: Mapping[str, str], published: bool) -> dict[str, dict[str, Any]]:
+    """The entries of a legend."""
+    seed: Any = {"marker": "o", "linestyle": "", "markersize": 3.2, "alpha": 0.8, "markeredgewidth": 0}
+    marks = {f"a seed, {name}": {"color": colour, **seed} for name, colour in colours.items()}
+    marks["mean, 95 % interval"] = {"color": DARK, **MEAN, "markerfacecolor": "white", **BAR}
     if published:
-        handles += axes.plot(
-            [],
-            [],
-            "D-",
-            color=GREY,
-            markersize=3.4,
-            markerfacecolor="white",
-            markeredgecolor=DARK,
-            linewidth=0.9,
-        )
-        labels.append("published")
-    return handles, labels
+        marks["published"] = {"color": GREY, **PUBLISHED, **BAR}
+    return marks
+
+
+def draw_table1(entries: Sequence[Entry]) -> Figure:
+    """A column of panels for each variant: IID accuracy above, OOD accuracy below."""
+    variants = sorted({entry.variant for entry in entries})
+    models = [model for model in TITLES if any(entry.model == model for entry in entries)]
+    kinds = [kind for kind in DATA if any(entry.kind == kind for entry in entries)]
+    figure = new_figure(DOUBLE, 9.4)
+    grid = figure.subplots(2, len(variants), sharey="row", sharex=True, squeeze=False, height_ratios=(1, 2.6))
+    for (row, column), axes in np.ndenumerate(grid):
+        split, variant = ("iid", "ood")[row], variants[column]
+        for at, model in enumerate(models):
+            own = [entry for entry in entries if (entry.model, entry.variant) == (model, variant)]
+            _draw_entries(axes, at, own, split, kinds)
+        axes.set_title("" if row else f"variant {variant}")
+        accuracy_axis(axes, f"{split.upper()} accuracy", solved=split == "ood")
+        axes.set_xticks(range(len(models)), [TITLES[model] for model in models])
+        axes.tick_params(axis="x", length=0)
+        axes.set_xlim(-0.5, len(models) - 0.5)
+    named = {DATA_NAMES[kind]: DATA[kind] for kind in kinds}
+    explain(figure, legend_marks(named, published=any(entry.published for entry in entries)))
+    return figure
+
+
+def _draw_entries(axes: Axes, at: int, entries: Sequence[Entry], split: str, kinds: Sequence[str]) -> None:
+    """One model in its place: the published mean, then the seeds on each kind of data."""
+    wide = 0.92 / (len(kinds) + 0.4)  # the published mark takes less than half a place
+    left = at - 0.46
+    if at % 2 == 0:
+        axes.axvspan(at - 0.5, at + 0.5, color=BANDS, linewidth=0, zorder=0)
+    if entries and not any(one.dots[split].values or one.dots[split].left_out for one in entries):
+        axes.text(at + 0.1, 0.5, "not run", ha="center", va="center", color=GREY, fontsize=6)
+    for entry in entries:
+        middle = left + wide * (0.9 + kinds.index(entry.kind))
+        draw_dots(axes, middle, entry.dots[split], DATA[entry.kind], wide * 0.46, 2.6)
+    known = next((entry for entry in entries if entry.published), None)
+    if known and known.published:
+        draw_published(axes, left + wide * 0.2, known.published[split], known.published_seeds)
+
+
+def draw_tables(panels: Mapping[str, Sequence[tuple[int, Dots]]]) -> Figure:
+    """By title: function tables by number with their seeds; the line is the mean of the tables."""
+    figure = new_figure(DOUBLE, 5.6)
+    grid = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    for axes, (title, tables) in zip(grid, panels.items(), strict=True):
+        for at, (_, dots) in enumerate(tables):
+            draw_dots(axes, at, dots, SEED)
+        means = [dots.mean for _, dots in tables if dots.mean is not None]
+        if means:
+            axes.axhline(sum(means) / len(means), color=OOD, linewidth=0.8, zorder=1)
+        axes.set_xticks(range(len(tables)), [str(number) for number, _ in tables])
+        axes.set(xlim=(-0.6, len(tables) - 0.4), xlabel="function table (data seed)", title=title)
+        accuracy_axis(axes, "OOD accuracy")
+    return figure

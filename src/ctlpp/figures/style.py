@@ -1,4 +1,6 @@
-"""One look for all figures: a paper's column widths, legible in print, safe for colour-blind readers, same bytes again.
+"""One look for all figures: a paper's column widths, safe for colour-blind readers, the same bytes again.
+
+Every figure is a function `draw_…(data) -> Figure`; call it inside `style()`.
 
 Example:
     >>> figure = new_figure(SINGLE, 4)
@@ -8,21 +10,30 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.lines import Line2D
+
+from ctlpp.files import write_atomically
+from ctlpp.statistics.published import SOLVED
 
 SINGLE, DOUBLE = 7.7, 16.0  # cm: one and two columns of the paper
 FORMATS = ("pdf", "svg", "png")
-GREY, DARK = "#999999", "#333333"
-COLOURS = ("#0072B2", "#D55E00", "#56B4E9", "#E69F00", "#009E73", "#CC79A7")  # Okabe and Ito
-TRAINING, OOD = COLOURS[:2]  # what training has, and what only the test has
+# The palette (Okabe and Ito) by meaning.
+TRAINING, OOD = "#0072B2", "#D55E00"  # what training has (and the IID test), and what only the OOD test has
+SPLITS = {"iid": TRAINING, "ood": OOD}
+DATA = {"repeats": "#E69F00", "released": "#56B4E9", "paper": "#009E73"}  # kinds of data, in this order
+GROUPS = (TRAINING, OOD, "#56B4E9", "#E69F00", "#009E73", "#CC79A7")
+SEED, GREY, DARK = TRAINING, "#999999", "#333333"  # a seed, what does not count, and lines beside seeds
 MISSING = "#dddddd"  # a cell without a number
 HEAT = "viridis"  # brightness rises evenly: the same for every reader, and in grey
 
@@ -34,7 +45,8 @@ _RC: Any = {
     "xtick.labelsize": 6,
     "ytick.labelsize": 6,
     "legend.fontsize": 6,
-    "figure.titlesize": 8,
+    "legend.title_fontsize": 8,
+    "figure.titlesize": 7,
     "axes.linewidth": 0.5,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -50,7 +62,6 @@ _RC: Any = {
     "svg.fonttype": "path",
     "image.interpolation": "none",
     "image.composite_image": False,  # else matrices that share their axes become one picture of many dots
-    "axes.unicode_minus": True,
 }
 _METADATA: dict[str, dict[str, Any]] = {
     "pdf": {"CreationDate": None, "Creator": "ctlpp", "Producer": None},
@@ -69,59 +80,83 @@ def style() -> Iterator[None]:
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """An empty figure of a size in cm."""
-    return Figure(figsize=(width / 2.54, height / 2.54))
+    """An empty figure of a size in cm, whose parts find their places themselves."""
+    return Figure(figsize=(width / 2.54, height / 2.54), layout="constrained")
+
+
+def render(figure: Figure, kind: str, dots: float | None = None) -> bytes:
+    """The figure in one format, each time the same bytes. dots: per inch, by default as for print."""
+    file = BytesIO()
+    with style():
+        if isinstance(figure.get_layout_engine(), ConstrainedLayoutEngine):  # drawn again, parts would move
+            figure.draw_without_rendering()
+            figure.set_layout_engine("none")
+        figure.savefig(file, format=kind, metadata=_METADATA[kind], dpi=dots or _RC["savefig.dpi"])
+    return file.getvalue()
 
 
 def save(figure: Figure, stem: Path, formats: Sequence[str] = FORMATS) -> None:
-    """Write the figure in every format; the same figure gives the same bytes."""
+    """Write the figure in every format."""
     for kind in formats:
-        render(figure, stem.with_suffix(f".{kind}"), kind)
+        write_atomically(stem.with_name(f"{stem.name}.{kind}"), render(figure, kind))
 
 
-def render(figure: Figure, file: Path | BinaryIO, kind: str, dots: float | None = None) -> None:
-    """Write the figure in one format, to a path or an open file. dots: per inch, by default as for print."""
-    figure.savefig(file, format=kind, metadata=_METADATA[kind], dpi=dots or _RC["savefig.dpi"])
+def accuracy_axis(axes: Axes, label: str = "", *, solved: bool = True) -> None:
+    """From 0 to 1, with a dotted line for seeds that solved the task; `label` in the first column only."""
+    axes.set_ylim(-0.03, 1.04)
+    if solved:
+        axes.axhline(SOLVED, color=DARK, linestyle=":", linewidth=0.6, zorder=1)
+    spec = axes.get_subplotspec()
+    if spec is None or spec.is_first_col():
+        axes.set_ylabel(label)
+
+
+def explain(
+    figure: Figure, marks: Mapping[str, Mapping[str, Any]], columns: int = 3, title: str = ""
+) -> None:
+    """A legend above the figure: what each mark means, by its text."""
+    handles = [Line2D([], [], **look) for look in marks.values()]
+    figure.legend(handles, [*marks], loc="outside upper center", ncols=columns, title=title)
 
 
 def group_colours(groups: Sequence[str]) -> dict[str, str]:
     """A colour for each group; more groups than colours begin again."""
-    return {group: COLOURS[i % len(COLOURS)] for i, group in enumerate(groups)}
+    return {group: GROUPS[i % len(GROUPS)] for i, group in enumerate(groups)}
 
 
-def heat(axes: Axes, values: Any, low: float = 0.0, high: float = 1.0) -> Any:
-    """A matrix as colours, without ticks; cells without a number stay grey."""
-    axes.set_facecolor(MISSING)
-    image = axes.imshow(np.ma.masked_invalid(values), cmap=HEAT, vmin=low, vmax=high, aspect="auto")
-    axes.set_xticks([])
-    axes.set_yticks([])
-    for spine in axes.spines.values():
-        spine.set_visible(False)
+def function_colours(groups: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Every function in the colour of its group."""
+    return {name: colour for group, colour in group_colours([*groups]).items() for name in groups[group]}
+
+
+def draw_matrix(
+    axes: Axes,
+    values: Any,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    *,
+    texts: Any = None,
+    size: float = 6,
+    colours: Mapping[str, str] | None = None,
+) -> Any:
+    """A matrix as colours from 0 to 1 with names and texts; cells without a number stay grey."""
+    values = np.asarray(values, dtype=float)
+    heat = mpl.colormaps[HEAT].with_extremes(bad=MISSING)
+    image = axes.imshow(np.ma.masked_invalid(values), cmap=heat, vmin=0, vmax=1, aspect="auto")
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0)
+    axes.set_xticks(range(len(columns)), columns)
+    axes.set_yticks(range(len(rows)), rows)
+    for name in (*axes.get_xticklabels(), *axes.get_yticklabels()):
+        name.set_color((colours or {}).get(name.get_text(), "black"))
+    for (row, column), value in np.ndenumerate(values):
+        if texts is not None and np.isfinite(value):
+            shade = "white" if value < 0.55 else "black"
+            axes.text(column, row, texts[row][column], ha="center", va="center", color=shade, fontsize=size)
     return image
 
 
-def write_numbers(axes: Axes, values: Any, texts: Any, size: float = 6) -> None:
-    """A text in every cell of a heat map, white on dark and black on bright."""
-    for (row, column), value in np.ndenumerate(np.asarray(values, dtype=float)):
-        colour = "white" if np.isfinite(value) and value < 0.55 else "black"
-        axes.text(column, row, str(texts[row][column]), ha="center", va="center", color=colour, fontsize=size)
-
-
-def label(
-    axes: Axes, rows: Sequence[str], columns: Sequence[str], colours: dict[str, str] | None = None
-) -> None:
-    """Names of rows and columns, in their colours if they have some."""
-    axes.set_xticks(range(len(columns)), columns)
-    axes.set_yticks(range(len(rows)), rows)
-    axes.tick_params(length=0)
-    for text in (*axes.get_xticklabels(), *axes.get_yticklabels()):
-        text.set_color((colours or {}).get(text.get_text(), "black"))
-
-
-def colour_bar(figure: Figure, image: Any, box: tuple[float, float, float, float], title: str) -> None:
-    """A colour scale at a place of the figure (left, bottom, width, height, all as shares)."""
-    bar = figure.colorbar(
-        image, cax=figure.add_axes(box), orientation="vertical" if box[3] > box[2] else "horizontal"
-    )
+def colour_bar(figure: Figure, image: Any, axes: Any, label: str = "", **more: Any) -> None:
+    """A colour scale beside some axes."""
+    bar = figure.colorbar(image, ax=axes, label=label, **{"aspect": 30, "pad": 0.01, **more})
     bar.outline.set_visible(False)
-    bar.set_label(title)

@@ -73,7 +73,7 @@ def refusal(record: RunRecord) -> str:
             find_model(model, config["preset"], config["options"])
         elif not model.partition(":")[2].isidentifier():
             return (
-                f"no command finds the model {model}; `ctlpp.figures.whole_run.analyze_run` takes its factory"
+                f"no command finds the model {model}; `ctlpp.figures.run.analyze_run` takes its factory"
             )
     except (
         ValueError,

@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from io import BytesIO
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -14,15 +13,12 @@ from matplotlib.figure import Figure
 from ctlpp.analysis.clusters import Clustering
 from ctlpp.analysis.folder import read_analysis
 from ctlpp.analysis.inputs import Inputs
-from ctlpp.figures.crowds import draw_by_length, draw_learning
-from ctlpp.figures.function_tables import draw_tables
+from ctlpp.figures.learning import Pair, draw_by_length, draw_learning, draw_repeats
 from ctlpp.figures.predictors import draw_rankings
-from ctlpp.figures.repeats import Pair, draw_repeats
-from ctlpp.figures.seeds import Dots
+from ctlpp.figures.seeds import Dots, Entry, draw_table1, draw_tables
 from ctlpp.figures.similarity import Matrices, draw_side_by_side, draw_symbols
 from ctlpp.figures.staged import Cell, draw_staged
 from ctlpp.figures.style import render, style
-from ctlpp.figures.table1 import Entry, draw_table1
 from ctlpp.report.compare import SPLITS, converged
 from ctlpp.reproduce.results import CONDITIONS, Results, correlations
 from ctlpp.reproduce.run_result import RunResult
@@ -53,9 +49,7 @@ def draw_all(results: Results) -> Iterator[tuple[str, bytes]]:
         with style():
             figure = draw()
             for kind in FORMATS:
-                file = BytesIO()
-                render(figure, file, kind, DOTS)
-                yield f"{name}.{kind}", file.getvalue()
+                yield f"{name}.{kind}", render(figure, kind, DOTS)
 
 
 def _dots(results: Results, run: RunResult, split: str = "ood") -> Dots:

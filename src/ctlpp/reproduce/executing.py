@@ -172,7 +172,7 @@ def _try(job: _Job, outcome: Outcome) -> None:
 def _work_on(job: _Job) -> None:
     """Whatever the piece still needs."""
     from ctlpp.benchmark.dataset import generate
-    from ctlpp.figures.whole_run import analyze_run
+    from ctlpp.figures.run import analyze_run
     from ctlpp.training.train import train
 
     cell, folder, orders = job.cell, job.piece.folder, job.orders

@@ -1,0 +1,152 @@
+"""Figures of many runs: what is in them, and that they stay within their borders."""
+
+from __future__ import annotations
+
+from itertools import combinations, pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.figure import Figure
+
+from ctlpp.figures.learning import Pair, draw_by_length, draw_learning, draw_repeats, mean_over
+from ctlpp.figures.predictors import draw_rankings
+from ctlpp.figures.seeds import Dots, Entry, draw_table1, draw_tables, swarm
+from ctlpp.figures.staged import Cell, draw_staged
+from ctlpp.figures.style import DATA, FORMATS, render, style
+from ctlpp.models.zoo import MODELS
+from ctlpp.runs.history import History
+from ctlpp.statistics.correlation import Correlation
+
+DOTS = Dots((0.2, 0.9, 1.0, 1.0), 0.775, (0.4, 0.97))
+BOTH = {"iid": DOTS, "ood": DOTS}
+PUBLISHED = {"iid": (1.0, 0.0), "ood": (0.75, 0.27)}
+ENTRIES = [
+    Entry(model, variant, kind, BOTH, PUBLISHED)
+    for model in ("lstm", "transformer", "ndr")
+    for variant in ("A", "R")
+    for kind in DATA
+]
+FIRST = ("ndr", "transformer", "lstm")
+ZOO = (*FIRST, *(name for name in MODELS if name not in FIRST))
+
+
+def history(seeds: int = 3) -> History:
+    steps = np.array([10, 50, 100])
+    curve = np.minimum(1.0, steps[:, None] / 100 + 0.1 * np.arange(seeds))
+    keys = [(split, length) for split in ("iid", "ood") for length in (0, 2, 3)]
+    return History(steps, np.arange(seeds), dict.fromkeys(keys, curve))
+
+
+PANELS = {("ndr", "R"): history(), ("lstm", "A"): history(1)}
+PAIR = Pair("ndr", "R", {"distinct": DOTS, "repeated": DOTS}, {"distinct": history()}, (0.75, 0.27))
+CORRELATION = Correlation(25, 0.8, 0.5, 0.9, 0.7, 0.4, 0.9)
+DRAWINGS = {
+    "table1": lambda: draw_table1(ENTRIES),
+    "one entry": lambda: draw_table1(ENTRIES[:1]),
+    "curves": lambda: draw_learning(PANELS),
+    "lengths": lambda: draw_by_length(PANELS),
+    "repeats": lambda: draw_repeats([PAIR, PAIR]),
+    "one repeat": lambda: draw_repeats([PAIR]),
+    "predictors": lambda: draw_rankings(
+        {"NDR on A": {"codes": CORRELATION}, "NDR on R": {"cka": CORRELATION}}
+    ),
+    "tables": lambda: draw_tables({"NDR on R": [(0, DOTS), (3, DOTS)]}),
+    "staged": lambda: draw_staged([Cell("ndr", 4, 2, {0: 0.2, 1: 0.4}, {1}), Cell("lstm", 8, 2, {0: 0.2})]),
+}
+
+
+def texts(figure: Figure) -> list[str]:
+    inside = [text for axes in figure.axes for text in (axes.title, *axes.texts, axes.xaxis.label)]
+    left = [axes.get_title(loc="left") for axes in figure.axes]
+    return [text.get_text() for text in (*inside, *figure.texts)] + left
+
+
+def dots_of(figure: Figure) -> list[list[float]]:
+    marks = [line for axes in figure.axes for line in axes.lines if line.get_marker() == "o"]
+    heights = [np.asarray(line.get_ydata(), dtype=float).tolist() for line in marks]
+    return [sorted(values) for values in heights if values]
+
+
+@pytest.mark.parametrize("name", DRAWINGS)
+def test_drawn_twice_a_figure_has_the_same_bytes_and_nothing_reaches_over_the_edge(name: str) -> None:
+    with style():
+        one, two = DRAWINGS[name](), DRAWINGS[name]()
+        assert all(render(one, kind, 60) == render(two, kind, 60) for kind in (*FORMATS, FORMATS[0]))
+        box = one.get_tightbbox()
+    width, height = one.get_size_inches()
+    assert min(box.x0, box.y0, width - box.x1, height - box.y1) >= -0.02
+
+
+def test_what_has_not_run_is_said_to_be_missing() -> None:
+    figure = draw_learning(PANELS)
+    assert texts(figure).count("not run") == 2
+    assert "NDR on R" in texts(figure)
+    nothing = dict.fromkeys(("iid", "ood"), Dots((), None))
+    alone = Entry("transformer", "A", "released", nothing, PUBLISHED)
+    assert texts(draw_table1([*ENTRIES[:3], alone])).count("not run") == 2
+
+
+@pytest.mark.parametrize("entries", [ENTRIES, ENTRIES[:1], ENTRIES[2:5]])
+def test_every_seed_of_the_table_is_a_dot(entries: list[Entry]) -> None:
+    assert dots_of(draw_table1(entries)) == [sorted(DOTS.values)] * (2 * len(entries))
+
+
+def test_kinds_of_data_have_colours_of_their_own_and_their_dots_do_not_mix() -> None:
+    axes = draw_table1([entry for entry in ENTRIES if entry.variant == "A"]).axes[1]
+    marks = [line for line in axes.lines if line.get_marker() == "o" and len(line.get_xdata())]
+    places = sorted((np.min(line.get_xdata()), np.max(line.get_xdata())) for line in marks)
+    assert len(places) == 9
+    assert all(before[1] < after[0] for before, after in pairwise(places))
+    assert len({line.get_color() for line in marks}) == len(DATA) == 3
+
+
+@given(values=st.lists(st.floats(0, 1), min_size=1, max_size=60), width=st.floats(0.01, 0.5))
+def test_dots_of_a_swarm_stay_near_and_equal_ones_stand_side_by_side(
+    values: list[float], width: float
+) -> None:
+    shift = swarm(values, width)
+    assert np.abs(shift).max() <= width + 1e-12
+    assert len({*zip(values, shift.tolist(), strict=True)}) == len(values)
+
+
+def test_the_mean_of_curves_leaves_out_what_is_missing() -> None:
+    assert mean_over(np.array([[0.0, 1.0], [np.nan, 0.5]])).tolist() == [0.5, 0.5]
+    assert np.isnan(mean_over(np.array([[np.nan]]))[0])
+
+
+def test_the_grid_of_s_has_mean_and_std_of_all_seeds_of_a_cell_each_once_and_the_published_claims() -> None:
+    cells = [
+        Cell("ndr", 4, 2, {0: 0.2, 1: 0.4}),
+        Cell("ndr", 4, 2, {1: 0.4, 2: 0.6}),
+        Cell("ndr", 16, 6, {0: 1.0, 1: 1.0}),
+        Cell("own:x", 4, 2, {0: 0.1}),
+    ]
+    shown = "\n".join(texts(draw_staged(cells)))
+    for text in ("0.40\n± 0.20", "1.00\n± 0.00", "0.10", "own:x", "Published: 1.00 only"):
+        assert text in shown
+    assert "diverged" not in shown
+    again = [Cell("ndr", 4, 2, {1: 0.1, 3: 0.3}, {3}), Cell("ndr", 4, 2, {3: 0.3, 5: 0.5}, {3})]
+    assert any("diverged" in text and "1 of 3 seeds" in text for text in texts(draw_staged(again)))
+
+
+def test_an_empty_grid_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"^no finished runs on variant S: nothing to put into the grid$"):
+        draw_staged([])
+
+
+@pytest.mark.parametrize(("models", "symbols"), [(1, 1), (2, 5), (3, 5), (4, 8), (7, 5)])
+def test_whatever_the_models_all_texts_of_the_grid_are_inside_and_apart(models: int, symbols: int) -> None:
+    places = [(many, few) for many in (4, 8, 12, 16) for few in range(1, symbols + 1)]
+    cells = [Cell(name, *place, {0: 0.1, 1: 0.9}, {1}) for name in ZOO[:models] for place in places]
+    with style():
+        figure = draw_staged(cells)
+        figure.draw_without_rendering()
+        box = figure.get_tightbbox()
+    width, height = figure.get_size_inches()
+    assert min(box.x0, box.y0, width - box.x1, height - box.y1) >= -0.02
+    every = [text for axes in figure.axes for text in (*axes.texts, axes.title, axes.xaxis.label)]
+    boxes = [text.get_window_extent() for text in (*every, *figure.texts) if text.get_text()]
+    assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
+    assert all(float(text.get_fontsize()) >= 5 for text in every)

@@ -1,0 +1,239 @@
+"""Figures of an analysed run: all drawn, deterministic, and only what the model allows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+
+from ctlpp.analysis import analyze
+from ctlpp.analysis.run import Study
+from ctlpp.benchmark.dataset import generate
+from ctlpp.benchmark.task import Task
+from ctlpp.figures.learning import draw_run_learning, draw_run_lengths
+from ctlpp.figures.pairs import clusters_by_groups, draw_interchange, draw_places, groups_by_groups, pairs_at
+from ctlpp.figures.run import draw_all, drawings, examples
+from ctlpp.figures.similarity import Matrices, draw_side_by_side, draw_symbols
+from ctlpp.figures.style import DOUBLE, FORMATS, GREY, MISSING, SINGLE, group_colours, save, style
+from ctlpp.models.zoo import build
+from ctlpp.runs.history import History
+from ctlpp.training.crowd import gather
+
+
+@pytest.fixture(scope="module")
+def task() -> Task:
+    return generate("R", symbols=3, functions=6, max_length=3, train=50, iid=5, ood=5).task
+
+
+def history(seeds: Sequence[int]) -> History:
+    random = np.random.default_rng(0)
+    keys = [("iid", 0), ("ood", 0), ("iid", 1), ("iid", 2), ("ood", 2)]
+    accuracy = {key: random.uniform(size=(3, len(seeds))) for key in keys}
+    return History(np.array([10, 20, 30]), np.array(seeds), accuracy)
+
+
+def study(task: Task, name: str = "ndr", seeds: tuple[int, ...] = (0, 1, 2, 5)) -> Study:
+    crowd = gather(lambda v, c: build(name, v, c, "quick"), task.vocabulary.size, task.n_symbols, list(seeds))
+    config = {"model": name, "preset": "quick", "variant": "R", "protocol": "paper", "parameters": 1}
+    return Study(config, analyze(crowd, task), history(seeds), {}, step=30, finished=True)
+
+
+@pytest.fixture(scope="module")
+def ndr(task: Task) -> Study:
+    return study(task)
+
+
+def all_drawn(study: Study) -> dict[str, Figure]:
+    with style():
+        return {name: draw() for name, draw in drawings(study)}
+
+
+def assert_inside(figure: Figure) -> None:
+    """Nothing reaches over the edge."""
+    with style():
+        figure.draw_without_rendering()
+        box = figure.get_tightbbox()
+    width, height = figure.get_size_inches()
+    assert min(box.x0, box.y0, width - box.x1, height - box.y1) >= -0.02
+
+
+def lines(axes: Axes, **wanted: str) -> list[list[float]]:
+    """The heights of all lines of some look."""
+    chosen = [one for one in axes.lines if all(getattr(one, f"get_{k}")() == v for k, v in wanted.items())]
+    return [heights for one in chosen if (heights := np.asarray(one.get_ydata(), dtype=float).tolist())]
+
+
+def legends(figure: Figure) -> set[str]:
+    return {text.get_text() for legend in figure.legends for text in legend.get_texts()}
+
+
+def test_every_figure_is_drawn_in_every_format_at_a_columns_width_twice_the_same(
+    ndr: Study, tmp_path: Path
+) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    draw_all(ndr, one)
+    draw_all(ndr, two, ["svg"])
+    figures = all_drawn(ndr)
+    seeds = {f"similarity-seed-{seed}" for seed in ndr.analysis.seeds}
+    plain = {"curves", "lengths", "accuracy", "compatibility", "interchange", "places", "similarity"}
+    assert set(figures) == plain | seeds | {"measures", "correlations"}
+    assert {path.name for path in one.iterdir()} == {f"{name}.{kind}" for name in figures for kind in FORMATS}
+    for path in two.iterdir():
+        assert path.read_bytes() == (one / path.name).read_bytes(), path.name
+    widths = {name: figure.get_figwidth() * 2.54 for name, figure in figures.items()}
+    assert all(width <= DOUBLE + 0.1 for width in widths.values())
+    assert widths["correlations"] == widths["places"] == widths["lengths"] == pytest.approx(SINGLE)
+    for figure in figures.values():
+        assert_inside(figure)
+
+
+def test_the_users_own_settings_of_matplotlib_change_nothing(ndr: Study, tmp_path: Path) -> None:
+    for size, name in ((10, "a"), (30, "b")):
+        with mpl.rc_context({"font.size": size, "axes.facecolor": "red"}), style():
+            save(draw_run_lengths(ndr.history, {}), tmp_path / name, ["svg"])
+    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+
+
+def test_one_seed_a_recurrent_model_and_diverged_seeds_have_their_figures(task: Task) -> None:
+    assert {"measures", "correlations"}.isdisjoint(all_drawn(study(task, "lstm", (4,))))
+    few = all_drawn(study(task, "gru", (0, 1, 2)))
+    assert "measures" in few
+    assert "correlations" not in few
+    frozen = replace(study(task, "gru", (0, 1, 2, 3, 4)), diverged={2: 17})
+    assert 2 not in [frozen.analysis.seeds[row] for row in examples(frozen)[0]]
+    figures = all_drawn(frozen)
+    assert legends(figures["measures"]) == {"a seed that diverged, not part of r"}
+    for name, figure in figures.items():
+        if not name.startswith("similarity"):
+            assert_inside(figure)
+    all_drawn(replace(frozen, diverged=dict.fromkeys(range(5), 17)))
+
+
+def test_without_recorded_activations_only_the_answers_are_drawn(task: Task) -> None:
+    crowd = gather(lambda v, c: build("gru", v, c, "quick"), task.vocabulary.size, 3, [0])
+    member = crowd.member(0)
+    found = analyze(lambda tokens: member(tokens) * 1, task)
+    found.similarity = found.clusters = found.layout = found.interchange = None
+    nothing = History(np.array([]), np.array([0]), {})
+    assert set(all_drawn(Study({"model": "own"}, found, nothing, {}, 0, True))) == {
+        "accuracy",
+        "compatibility",
+    }
+
+
+def test_numbers_and_names_are_printed_in_five_points_or_more_with_the_groups_and_functions_of_s() -> None:
+    sizes = {"symbols": 8, "functions": 32, "max_length": 4, "train": 300, "iid": 5, "ood": 5}
+    figures = all_drawn(
+        study(generate("S", shared_functions=16, shared_symbols=6, **sizes).task, "gru", (0, 1))
+    )
+    for name in ("accuracy", "interchange", "compatibility"):
+        assert_inside(figures[name])
+        texts = [text for axes in figures[name].axes for text in (*axes.texts, *axes.get_xticklabels())]
+        assert min(float(text.get_fontsize()) for text in texts) >= 5, name
+
+
+def test_curves_of_diverged_seeds_are_grey_end_where_they_diverged_and_are_not_part_of_the_mean() -> None:
+    seeds = history((0, 1, 2, 5))
+    axes = draw_run_learning(seeds, {1: 12, 5: 30}).axes[0]
+    for split in ("iid", "ood"):
+        accuracy = seeds.accuracy[split, 0]
+        assert [accuracy[:2, 1].tolist(), accuracy[:, 3].tolist()] in [
+            lines(axes, color=GREY)[i : i + 2] for i in (0, 2)
+        ]
+        assert pytest.approx(accuracy[:, [0, 2]].mean(axis=1)) in lines(axes)
+    assert len(legends(draw_run_learning(seeds, {1: 12}))) == 3
+    assert len(legends(draw_run_learning(seeds, {}))) == 2
+
+
+def test_lengths_show_diverged_seeds_as_crosses_beside_the_mean_of_the_others() -> None:
+    seeds = history((0, 1, 2))
+    axes = draw_run_lengths(seeds, {1: 12}).axes[0]
+    assert [seeds.final("ood", 2)[1]] in lines(axes, color=GREY, marker="x")
+    assert [pytest.approx(seeds.final("ood", 2)[[0, 2]].mean())] in lines(axes, marker="_")
+    draw_run_lengths(seeds, dict.fromkeys((0, 1, 2), 5))
+
+
+def test_a_single_evaluation_is_a_dot() -> None:
+    seeds = history((0, 1))
+    last = {key: values[-1:] for key, values in seeds.accuracy.items()}
+    figure = draw_run_learning(replace(seeds, steps=seeds.steps[-1:], accuracy=last), {})
+    points = [
+        line for axes in figure.axes for line in axes.lines if len(np.atleast_1d(line.get_xdata())) == 1
+    ]
+    assert {line.get_marker() for line in points} == {"o"}
+
+
+def test_interchange_has_mean_and_sample_deviation_of_the_seeds_that_have_not_diverged(ndr: Study) -> None:
+    counted = np.array([True, False, True, True])
+    assert ndr.analysis.interchange is not None
+    with style():
+        axes = draw_interchange(ndr.analysis, counted).axes
+        alone = draw_interchange(ndr.analysis, np.array([True, False, False, False])).axes
+        places = draw_places(ndr.analysis, counted).axes[0]
+    members = ndr.analysis.inputs.members("a")
+    cells = ndr.analysis.interchange[counted][:, members][:, :, members].mean(axis=(1, 2, 3))
+    assert axes[0].texts[0].get_text() == f"{cells.mean():.2f} ± {cells.std(ddof=1):.2f}"
+    assert "1 of 4 seeds diverged" in axes[1].get_title()
+    assert "±" not in alone[0].texts[0].get_text()
+    assert (
+        sum(int(text.get_text().split("(")[1][:-1]) for text in places.texts if "(" in text.get_text()) == 3
+    )
+    assert "1 of 4 seeds diverged" in places.get_title()
+
+
+def test_the_tables_hold_the_accuracies_of_all_pairs_counted_one_by_one(ndr: Study) -> None:
+    inputs, right = ndr.analysis.inputs, ndr.analysis.right[1]
+    labels = np.arange(inputs.n_functions) % 2
+    table, at_two = groups_by_groups(right, inputs), clusters_by_groups(right, labels, 2, inputs)
+    cells, home = list(np.ndindex(right.shape)), inputs.group_of
+    for a, b in np.ndindex(2, 2):
+        group = [right[f, g, s] for f, g, s in cells if (home[f], home[g]) == (a, b)]
+        assert table[a, b] == pytest.approx(np.mean(group))
+        chosen = [
+            (f, g, s) for f, g, s in cells if inputs.value[f, s] == 2 and (labels[f], home[g]) == (a, b)
+        ]
+        assert at_two[a, b] == pytest.approx(np.mean([right[cell] for cell in chosen]))
+        assert all(pairs_at(right, 2, inputs)[f, g] == right[f, g, s] for f, g, s in chosen)
+
+
+@pytest.mark.parametrize("draw", [draw_symbols, lambda seed: draw_side_by_side([seed], [0])])
+def test_a_similarity_matrix_has_a_strip_of_groups_lines_between_clusters_and_grey_unknown_cells(
+    ndr: Study, draw: Callable[[Matrices], Figure], tmp_path: Path
+) -> None:
+    seed = Matrices.of(ndr.analysis, 0, "seed 0")
+    one, colours = seed.clusters[0], [*group_colours(seed.inputs.groups).values()]
+    seed.cosines[0, one.order[0], one.order[1]] = np.nan
+    with style():
+        figure = draw(seed)
+        save(figure, tmp_path / "figure", ["svg"])
+    matrix, strip = figure.axes[0].images
+    shown = np.ma.filled(matrix.get_array(), np.nan)
+    np.testing.assert_array_equal(shown, seed.cosines[0][np.ix_(one.order, one.order)])
+    assert matrix.to_rgba(matrix.get_array())[0, 1, :3] == pytest.approx(to_rgb(MISSING))
+    groups = [to_rgb(colours[seed.inputs.group_of[f]]) for f in one.order]
+    np.testing.assert_allclose(strip.get_array()[0], groups)
+    assert len(figure.axes[0].collections[0].get_segments()) == one.count - 1
+    assert (tmp_path / "figure.svg").read_text().count("<image") == 2 * (len(figure.axes) - 1) + 1
+
+
+def test_functions_are_named_in_the_colours_of_their_groups_unless_the_names_would_be_too_small(
+    ndr: Study,
+) -> None:
+    seed = Matrices.of(ndr.analysis, 0, "seed 0")
+    with style():
+        one, many = (draw_side_by_side([seed] * count, [0] * count) for count in (1, 9))
+    names = list(seed.inputs.task.functions)
+    shown = [*one.axes[0].get_xticklabels(), *one.axes[0].get_yticklabels()]
+    assert [text.get_text() for text in shown] == [names[f] for f in seed.clusters[0].order] * 2
+    for text in shown:
+        group = seed.inputs.group_of[names.index(text.get_text())]
+        assert text.get_color() == group_colours(seed.inputs.groups)[seed.inputs.groups[group]]
+    assert not many.axes[0].get_xticklabels()
+    assert many.get_figwidth() * 2.54 <= DOUBLE + 0.1
