@@ -64,18 +64,17 @@ def curves(rows: list[tuple[int, Any]], split: str) -> list[list[float]]:
 
 def draw(source: Path, to: Path) -> None:
     """Mean of the seeds as a line, their range as an area; a row a split, a column a model."""
-    from ctlpp.figures.style import COLOURS, DOUBLE, new_figure, save, style
+    from ctlpp.figures.style import DOUBLE, GROUPS, new_figure, save, style
     from ctlpp.statistics.published import TITLES
 
     found = json.loads(source.read_text())
     with style():
         figure = new_figure(DOUBLE, 8)
         axes = figure.subplots(len(SPLITS), len(found), sharey=True, sharex="col", squeeze=False)
-        figure.subplots_adjust(left=0.08, right=0.985, bottom=0.13, top=0.93)
         for column, (model, paths) in enumerate(found.items()):
             for row, split in enumerate(SPLITS):
                 of_paths = {path: np.array(paths[path][split]) for path in PATHS if path in paths}
-                for (path, seeds), colour in zip(of_paths.items(), COLOURS, strict=False):
+                for (path, seeds), colour in zip(of_paths.items(), GROUPS, strict=False):
                     steps = EVERY * (1 + np.arange(seeds.shape[1]))
                     mean = seeds.mean(0)
                     axes[row, column].fill_between(
