@@ -24,7 +24,7 @@ from ctlpp.figures.similarity import Matrices, draw_side_by_side, draw_symbols
 from ctlpp.figures.style import DOUBLE, FORMATS, GREY, MISSING, SINGLE, group_colours, save, style
 from ctlpp.models.zoo import build
 from ctlpp.runs.history import History
-from ctlpp.training.crowd import gather
+from ctlpp.training.crowd import init_crowd
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,9 @@ def history(seeds: Sequence[int]) -> History:
 
 
 def study(task: Task, name: str = "ndr", seeds: tuple[int, ...] = (0, 1, 2, 5)) -> Study:
-    crowd = gather(lambda v, c: build(name, v, c, "quick"), task.vocabulary.size, task.n_symbols, list(seeds))
+    crowd = init_crowd(
+        lambda v, c: build(name, v, c, "quick"), task.vocabulary.size, task.n_symbols, list(seeds)
+    )
     config = {"model": name, "preset": "quick", "variant": "R", "protocol": "paper", "parameters": 1}
     return Study(config, analyze(crowd, task), history(seeds), {}, step=30, finished=True)
 
@@ -117,7 +119,7 @@ def test_one_seed_a_recurrent_model_and_diverged_seeds_have_their_figures(task: 
 
 
 def test_without_recorded_activations_only_the_answers_are_drawn(task: Task) -> None:
-    crowd = gather(lambda v, c: build("gru", v, c, "quick"), task.vocabulary.size, 3, [0])
+    crowd = init_crowd(lambda v, c: build("gru", v, c, "quick"), task.vocabulary.size, 3, [0])
     member = crowd.member(0)
     found = analyze(lambda tokens: member(tokens) * 1, task)
     found.similarity = found.clusters = found.layout = found.interchange = None
