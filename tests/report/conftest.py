@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -75,61 +76,51 @@ def result_of(accuracies: Sequence[float], first: int = 0, lengths: Sequence[int
     return {"model": "ndr", "variant": "R", "steps": 300, "seconds": 12.5, "seeds": seeds}
 
 
+def write_rows(path: Path, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    columns = zip(*rows, strict=True)
+    pq.write_table(pa.table(dict(zip(names, map(list, columns), strict=True))), path)
+
+
 def write_history(path: Path, seeds: Sequence[int], steps: Sequence[int] = (100, 200, 300)) -> None:
     rows = [
         (step, seed, split, length, None if split == "training" else 0.5, 1.0 / step)
-        for step in steps
-        for seed in seeds
-        for split in ("iid", "ood", "training")
+        for step, seed, split in product(steps, seeds, ("iid", "ood", "training"))
         for length in ((0, 2) if split != "training" else (0,))
     ]
-    names = ("step", "seed", "split", "length", "accuracy", "loss")
-    pq.write_table(
-        pa.table({name: list(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}),
-        path,
-    )
+    write_rows(path, ("step", "seed", "split", "length", "accuracy", "loss"), rows)
 
 
 def write_analysis(folder: Path, task: Task, seeds: Sequence[int], random: int = 0) -> None:
     """An analysis in which seed 0 has a code for each group, and every other seed has one for all."""
     folder.mkdir(parents=True)
     draw = np.random.Generator(np.random.PCG64(random))
-    functions, symbols, groups = (
-        list(task.functions),
-        list(task.symbols),
-        {k: list(v) for k, v in task.groups.items()},
-    )
-    S, n, F, G = len(seeds), len(symbols), len(functions), len(groups)
+    functions, symbols = list(task.functions), list(task.symbols)
+    groups = {name: list(members) for name, members in task.groups.items()}
     home = np.array([[name in own for own in groups.values()].index(True) for name in functions])
-    apart = (np.arange(S) == 0)[:, None, None, None] * np.eye(G)[home][None, None]  # (S, 1, F, G)
-    vectors = np.concatenate([np.ones((S, n, F, 1)), 3.0 * np.broadcast_to(apart, (S, n, F, G))], axis=-1)
-    vectors = np.concatenate([vectors, 0.25 * draw.normal(size=(S, n, F, 16))], axis=-1)
-    vectors /= np.linalg.norm(vectors, axis=-1, keepdims=True)
-    cosines = np.einsum("snfd,sngd->snfg", vectors, vectors).astype(np.float32)
-    clusters = [[home if s == 0 else np.zeros(F, int)] * n for s in range(S)]
-    at = np.indices((S, n)).reshape(2, -1)
-    pq.write_table(
-        pa.table(
-            {
-                "seed": np.array(seeds)[at[0]],
-                "value": [symbols[v] for v in at[1]],
-                "silhouette": [0.5] * (S * n),
-                "clusters": pa.array([c.tolist() for own in clusters for c in own], pa.list_(pa.int16())),
-                "order": pa.array([draw.permutation(F).tolist() for _ in range(S * n)], pa.list_(pa.int16())),
-                "cosines": pa.array(list(cosines.reshape(S * n, -1)), pa.list_(pa.float32())),
-            }
-        ),
-        folder / "similarity.parquet",
-    )
-    write_pairs(folder / "pairs.parquet", seeds, functions, symbols, home, draw)
-    write_interchange(folder / "interchange.parquet", seeds, symbols, list(groups))
-    measures = {
-        "interchange_across": {
-            "label": "interchange across",
-            "meaning": "…",
-            "values": [0.1, *[1.0] * (S - 1)],
-        }
-    }
+    alike, F = home[:, None] == home, len(functions)  # (F, F)
+    rows: list[tuple[Any, ...]] = []
+    for (at, seed), symbol in product(enumerate(seeds), symbols):
+        cosines = np.where(alike | (at > 0), 0.9, 0.2) + 0.1 * draw.random((F, F))
+        clusters = (home * (at == 0)).tolist()
+        rows.append((seed, symbol, 0.5, clusters, draw.permutation(F).tolist(), cosines.ravel().tolist()))
+    names = ["seed", "value", "silhouette", "clusters", "order", "cosines"]
+    write_rows(folder / "similarity.parquet", names, rows)
+    lucky = draw.random((len(seeds), len(symbols), F, F)) < 0.9
+    rows = []
+    for (at, seed), (v, symbol), a, b in product(enumerate(seeds), enumerate(symbols), range(F), range(F)):
+        right = bool(lucky[at, v, a, b] if at else alike[a, b])
+        rows.append((seed, functions[a], functions[b], symbol, right, "train" if alike[a, b] else "ood"))
+    write_rows(folder / "pairs.parquet", ("seed", "first", "second", "value", "right", "kind"), rows)
+    maps = ("none", "orthogonal", "affine")
+    rows = [
+        (seed, map_, donor, consumer, symbol, float(donor == consumer or at > 0), 8)
+        for (at, seed), map_, donor, consumer, symbol in product(
+            enumerate(seeds), maps, groups, groups, symbols
+        )
+    ]
+    names = ["seed", "map", "donor", "consumer", "value", "accuracy", "examples"]
+    write_rows(folder / "interchange.parquet", names, rows)
+    values = [0.1, *[1.0] * (len(seeds) - 1)]
     content = {
         "format": 1,
         "seeds": list(seeds),
@@ -138,57 +129,13 @@ def write_analysis(folder: Path, task: Task, seeds: Sequence[int], random: int =
         "functions": functions,
         "symbols": symbols,
         "groups": groups,
-        "measures": measures,
+        "measures": {"interchange_across": {"label": "across", "meaning": "…", "values": values}},
         "correlations": {"interchange_across": {"pearson": 0.9, "low": 0.5, "high": 1.0}},
         "state": {"kind": "columns"},
-        "places": [{"level": 3, "part": "column 2", "effect": 0.97}] * S,
+        "places": [{"level": 3, "part": "column 2", "effect": 0.97}] * len(seeds),
         "notes": [],
     }
     (folder / "analysis.json").write_text(json.dumps(content))
-
-
-def write_pairs(
-    path: Path,
-    seeds: Sequence[int],
-    functions: list[str],
-    symbols: list[str],
-    home: Any,
-    draw: np.random.Generator,
-) -> None:
-    """Seed 0 is right within a group only; the others nearly always."""
-    shape = (len(seeds), len(functions), len(functions), len(symbols))
-    seed, first, second, value = np.indices(shape).reshape(4, -1)
-    same = home[first] == home[second]
-    right = np.where(seed == 0, same, draw.random(len(seed)) < 0.9)
-
-    def words(indices: Any, names: list[str]) -> Any:
-        return pa.DictionaryArray.from_arrays(pa.array(indices, pa.int32()), pa.array(names))
-
-    columns = {
-        "seed": np.array(seeds)[seed],
-        "first": words(first, functions),
-        "second": words(second, functions),
-        "value": words(value, symbols),
-        "right": right,
-        "kind": words(np.where(same, 1, 2), ["other", "train", "ood"]),
-    }
-    pq.write_table(pa.table(columns), path)
-
-
-def write_interchange(path: Path, seeds: Sequence[int], symbols: list[str], groups: list[str]) -> None:
-    rows = [
-        (seed, kind, donor, consumer, symbol, float(donor == consumer or at > 0), 8)
-        for at, seed in enumerate(seeds)
-        for kind in ("none", "orthogonal", "affine")
-        for donor in groups
-        for consumer in groups
-        for symbol in symbols
-    ]
-    names = ("seed", "map", "donor", "consumer", "value", "accuracy", "examples")
-    pq.write_table(
-        pa.table({name: list(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}),
-        path,
-    )
 
 
 def make_run(
@@ -211,10 +158,14 @@ def make_run(
     return folder
 
 
+def edit(path: Path, **changes: Any) -> None:
+    """Change entries of a JSON file."""
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
 def outdate(run: Path, step: int = 164) -> Path:
     """The same run, with an analysis that was made at an earlier step."""
-    path = run / "analysis" / "analysis.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"step": step, "finished": False}))
+    edit(run / "analysis" / "analysis.json", step=step, finished=False)
     return run
 
 
@@ -223,13 +174,13 @@ def with_seeds(run: Path, changes: Mapping[int, Mapping[str, Any]]) -> Path:
     result = json.loads((run / "result.json").read_text())
     for at, change in changes.items():
         result["seeds"][at] |= change
-    (run / "result.json").write_text(json.dumps(result))
+    edit(run / "result.json", seeds=result["seeds"])
     return run
 
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
-    """Chromium. Where it is missing its tests are skipped and say so; with CTLPP_BROWSER=required they fail."""
+    """Chromium. Where it is missing its tests are skipped; with CTLPP_BROWSER=required they fail."""
     refuse = pytest.fail if os.environ.get("CTLPP_BROWSER") == "required" else pytest.skip
     try:
         playwright = import_module("playwright.sync_api")
@@ -296,7 +247,6 @@ def opened(browser: Any) -> Iterator[Open]:
     yield open_file
     for found in seen:
         assert found.errors == []
-        assert [url for url in found.requests if not url.startswith("data:")] == [
-            found.page.url.partition("#")[0]
-        ]
+        own = found.page.url.partition("#")[0]
+        assert [url for url in found.requests if not url.startswith("data:")] == [own]
         found.page.context.close()

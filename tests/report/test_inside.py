@@ -1,23 +1,42 @@
 """An analysis survives the way into the page, and a damaged one is told instead of shown."""
 
 import json
+import zlib
+from base64 import b64decode
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.report.conftest import make_run
+from tests.report.conftest import edit, make_run, outdate
 
-from ctlpp.report.packing import FINEST, MISSING, Package, coarsen, quantise, unpack
-from ctlpp.report.page import LEVELS, pack, squeeze
-from ctlpp.runs.folder import read_run
+from ctlpp.report import page
+from ctlpp.report.collect import pack
+from ctlpp.report.inside import add_setting_correlations
+from ctlpp.report.packing import FINEST, MISSING, Bytes, Package, coarsen, quantise
+from ctlpp.runs.folder import find_runs, read_run
+from ctlpp.statistics.correlation import correlate
 
 values = st.lists(st.floats(-1, 1) | st.just(float("nan")), min_size=1, max_size=50)
 
 
-@given(values=values, levels=st.sampled_from(LEVELS))
+def unpack(text: str) -> tuple[dict[str, Any], dict[str, Bytes]]:
+    """What the browser does: facts and arrays of a package."""
+    whole = zlib.decompress(b64decode(text))
+    size = int.from_bytes(whole[:4], "little")
+    facts = json.loads(whole[4 : 4 + size])
+    body = np.frombuffer(whole, np.uint8, offset=4 + size)
+    return facts, {name: body[start : start + length] for name, (start, length) in facts["arrays"].items()}
+
+
+def packed(run: Path) -> Package:
+    return pack(read_run(run, "run"))
+
+
+@given(values=values, levels=st.sampled_from(page.LEVELS))
 def test_a_quantised_number_is_off_by_half_a_level_at_most(values: list[float], levels: int) -> None:
     array = np.array(values)
     found = coarsen(quantise(array, -1, 1), levels)
@@ -29,17 +48,15 @@ def test_a_quantised_number_is_off_by_half_a_level_at_most(values: list[float], 
 
 def test_similarities_clusters_and_answers_arrive(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run")
-    facts, arrays = unpack(pack(read_run(run, "run")).text())
+    facts, arrays = unpack(packed(run).text())
     inside, F = facts["inside"], 8
     rows = pq.read_table(run / "analysis" / "similarity.parquet").to_pylist()
-    triangle = np.triu_indices(F, 1)
+    similarity = (
+        arrays["similarity"].reshape(len(rows), -1) / (FINEST - 1) * (1 - inside["low"]) + inside["low"]
+    )
     for at, row in enumerate(rows):
-        cosines = np.array(row["cosines"]).reshape(F, F)[triangle]
-        own = (
-            arrays["similarity"].reshape(len(rows), -1)[at] / (FINEST - 1) * (1 - inside["low"])
-            + inside["low"]
-        )
-        assert np.abs(own - cosines).max() < 0.01
+        cosines = np.array(row["cosines"]).reshape(F, F)[np.triu_indices(F, 1)]
+        assert np.abs(similarity[at] - cosines).max() < 0.01
         assert arrays["clusters"].reshape(len(rows), F)[at].tolist() == row["clusters"]
     bits = np.unpackbits(arrays["right"])[: 3 * 4 * F * F].reshape(3, 4, F, F)
     for row in pq.read_table(run / "analysis" / "pairs.parquet").to_pylist():
@@ -50,88 +67,94 @@ def test_similarities_clusters_and_answers_arrive(tmp_path: Path) -> None:
     assert arrays["interchange"].reshape(3, 3, 4, 2, 2)[0, 0, 0].tolist() == [[254, 0], [0, 254]]
 
 
-def test_a_run_without_analysis_still_has_its_curves(tmp_path: Path) -> None:
-    package = pack(read_run(make_run(tmp_path / "run", analysed=False), "run"))
-    assert package.facts["inside_missing"].startswith("not analysed")
-    assert package.facts["curves"]["steps"] == [100, 200, 300]
-
-
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
         ({"format": 7}, "another version"),
         ({"functions": ["a"] * 8}, "functions are missing, too many or not distinct"),
-        ({"symbols": [str(n) for n in range(9999)]}, "symbols are missing, too many or not distinct"),
         ({"groups": {"a": ["a", "b"]}}, "do not hold every function once"),
-        ({"seeds": None}, "seeds are missing"),
     ],
 )
-def test_an_analysis_that_cannot_be_is_refused(
-    tmp_path: Path, change: dict[str, object], reason: str
-) -> None:
+def test_an_analysis_that_cannot_be_is_refused(tmp_path: Path, change: dict[str, Any], reason: str) -> None:
     run = make_run(tmp_path / "run")
-    path = run / "analysis" / "analysis.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | change))
-    assert reason in pack(read_run(run, "run")).facts["inside_missing"]
+    edit(run / "analysis" / "analysis.json", **change)
+    package = packed(run)
+    assert reason in package.facts["inside_missing"]["text"]
+    assert reason in package.damage[0]
+
+
+def test_an_analysis_that_is_too_large_for_a_page_is_refused(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    many = [f"f{at}" for at in range(200)]
+    edit(run / "analysis" / "analysis.json", seeds=list(range(999)), functions=many, groups={"a": many})
+    assert "too large for a page" in packed(run).facts["inside_missing"]["text"]
 
 
 @pytest.mark.parametrize("name", ["similarity", "pairs", "interchange"])
 def test_a_damaged_table_leaves_the_others(tmp_path: Path, name: str) -> None:
     run = make_run(tmp_path / "run")
-    (run / "analysis" / f"{name}.parquet").write_bytes(b"PAR1 nothing PAR1")
-    package = pack(read_run(run, "run"))
+    path = run / "analysis" / f"{name}.parquet"
+    table = pq.read_table(path)
+    for damaged in (table.slice(1), table.set_column(0, "seed", [[77] * len(table)])):
+        pq.write_table(damaged, path)
+        if name == "pairs" or damaged["seed"][0].as_py() == 77:
+            assert packed(run).damage[0].startswith(f"{name}.parquet does not")
+    path.write_bytes(b"PAR1 nothing PAR1")
+    package = packed(run)
     (reason,) = package.facts["inside"]["missing"]
     assert reason.startswith(f"{name}.parquet cannot be read")
     assert {"similarity", "right", "interchange"} - package.arrays.keys() == {name.replace("pairs", "right")}
 
 
-def test_a_table_of_other_names_is_refused(tmp_path: Path) -> None:
-    run = make_run(tmp_path / "run")
-    path = run / "analysis" / "analysis.json"
-    content = json.loads(path.read_text())
-    path.write_text(json.dumps(content | {"seeds": [5, 6, 7]}))
-    missing = pack(read_run(run, "run")).facts["inside"]["missing"]
-    assert missing[0] == "similarity.parquet: the column seed has names that analysis.json does not know"
-
-
-def test_a_history_of_texts_is_no_curve(tmp_path: Path) -> None:
-    run = make_run(tmp_path / "run", analysed=False)
-    table = pq.read_table(run / "metrics.parquet")
-    pq.write_table(table.set_column(0, "step", [["x"] * len(table)]), run / "metrics.parquet")
-    assert "the column step holds no numbers" in pack(read_run(run, "run")).facts["curves_missing"]
-
-
-def test_pages_get_coarser_before_they_get_too_large() -> None:
-    draw = np.random.Generator(np.random.PCG64(0))
-    packages = [Package({}) for _ in range(3)]
-    for package in packages:
-        package.add("similarity", draw.integers(0, FINEST, 30_000).astype(np.uint8))
-    assert squeeze(packages, 10**9)[0] == LEVELS[0]
-    levels, texts = squeeze(packages, 80_000)
-    assert LEVELS[-1] < levels < LEVELS[0]
-    assert sum(map(len, texts)) <= 80_000
-    assert squeeze(packages, 0)[0] == LEVELS[-1]
-
-
-def test_as_many_levels_as_fit_whatever_the_order_of_the_runs() -> None:
-    draw = np.random.Generator(np.random.PCG64(0))
-    packages = [Package({}) for _ in range(30)]
-    for at, package in enumerate(packages):
-        large = at % 3 == 0
-        package.add("similarity", draw.integers(0, FINEST, 20_000 if large else 200).astype(np.uint8))
-    for levels in LEVELS[:-1]:
-        room = sum(len(package.text(levels)) for package in packages)
-        assert squeeze(packages, room)[0] == levels
-
-
 def test_what_a_model_does_not_record_is_told_in_the_words_of_the_analysis(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run")
-    notes = [
-        'the model records no "readout": no similarity of representations',
-        'the model records no "state": no interchange, stitching, probes or CKA',
-    ]
-    path = run / "analysis" / "analysis.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"notes": notes}))
+    notes = ["no readout: no similarity", "no state: no interchange"]
+    edit(run / "analysis" / "analysis.json", notes=notes)
     for name in ("similarity", "interchange"):
         (run / "analysis" / f"{name}.parquet").unlink()
-    assert pack(read_run(run, "run")).facts["inside"]["missing"] == notes
+    package = packed(run)
+    assert (package.facts["inside"]["missing"], package.damage) == (notes, [])
+
+
+def test_pages_get_coarser_before_they_get_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = np.random.Generator(np.random.PCG64(0))
+    records = find_runs([make_run(tmp_path / "run", analysed=False)])
+    package = Package({})
+    package.add("similarity", draw.integers(0, FINEST, 90_000).astype(np.uint8))
+    whole = len(page.make_page(records, [package]))
+    for room, expected in ((10**6, [FINEST]), (-100_000, page.LEVELS[1:-1]), (-(10**6), [page.LEVELS[-1]])):
+        monkeypatch.setattr(page, "LARGEST", whole + 200_000 + room)
+        (levels,) = {
+            level for level in page.LEVELS if f'"levels":{level}}}' in page.make_page(records, [package])
+        }
+        assert levels in expected
+
+
+def together(*folders: Path) -> list[Any]:
+    """What the only measure of each analysed run says of all runs of its setting."""
+    records = find_runs(folders)
+    packages = [pack(record) for record in records]
+    add_setting_correlations(records, packages)
+    inside = [package.facts["inside"] for package in packages if "inside" in package.facts]
+    return [one["measures"][0].get("together") for one in inside]
+
+
+def test_the_correlation_over_a_setting_is_that_over_the_seeds_of_all_its_runs(tmp_path: Path) -> None:
+    make_run(tmp_path / "0-2", (0.3, 1.0, 0.9))
+    make_run(tmp_path / "3-6", (0.2, 0.7, 0.8, 0.9), first=3)
+    # the first seed of each run has interchange 0.1, every other one 1
+    expected = correlate(np.array([0.1, 1, 1, 0.1, 1, 1, 1]), np.array([0.3, 1.0, 0.9, 0.2, 0.7, 0.8, 0.9]))
+    first, second = together(tmp_path)
+    assert first == second
+    assert first == pytest.approx([7, expected.pearson, expected.low, expected.high], abs=1e-4)
+    make_run(tmp_path / "again", (0.3, 1.0, 0.9))
+    assert [found[0] for found in together(tmp_path)] == [7, 7, 7], "a seed in two runs counts once"
+    outdate(tmp_path / "3-6")
+    assert together(tmp_path)[1] is None, "an analysis of an earlier step is left out"
+
+
+def test_a_run_that_is_all_of_its_setting_has_nothing_to_add(tmp_path: Path) -> None:
+    make_run(tmp_path / "one")
+    make_run(tmp_path / "other", model="gru")
+    make_run(tmp_path / "not-analysed", first=3, analysed=False)
+    assert together(tmp_path) == [None, None]

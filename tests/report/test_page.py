@@ -5,55 +5,69 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.report.conftest import make_run
+from tests.report.conftest import edit, make_run, make_task, outdate
+from tests.report.test_inside import unpack
 
-from ctlpp.report.describing import describe
-from ctlpp.report.page import embedded, make_page
-from ctlpp.runs.folder import RunRecord, find_runs
+from ctlpp.report.page import embed, make_page
+from ctlpp.runs.folder import find_runs
 
 HOSTILE = "</script><img src=x onerror=alert(1)><!--<script>"
+GOLDEN = Path(__file__).with_name("golden.json")
 
 
 class Elements(HTMLParser):
-    """The elements of a page, with their attributes."""
+    """The elements of a page, with their attributes, and the text of its scripts by id."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
         self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.scripts: dict[str | None, str] = {}
         self.feed(page)
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
         self.found.append((tag, dict(attributes)))
 
+    def handle_data(self, data: str) -> None:
+        tag, attributes = self.found[-1] if self.found else ("", {})
+        if tag == "script":
+            self.scripts.setdefault(attributes.get("id"), data)
 
-@pytest.mark.parametrize(
-    ("task", "draw"),
-    [
-        ({}, []),
-        ({"seed": 0, "recipe": {"train": 100}}, []),
-        (
-            {"seed": 1, "recipe": {"distinct_sequences": "n/7"}},
-            ["repeated sequences n/7", "function table 1"],
-        ),
-        (
-            {"seed": 2, "recipe": {"distinct_sequences": 3000}},
-            ["repeated sequences 3000", "function table 2"],
-        ),
-        ({"shared_functions": 16, "shared_symbols": 1}, ["16 shared functions", "1 shared symbol"]),
-        ({"shared_functions": None, "shared_symbols": "6"}, []),
-        ({"seed": "1", "recipe": {"distinct_sequences": [7]}}, []),
-    ],
-)
-def test_data_drawn_otherwise_is_told(task: dict[str, object], draw: list[str]) -> None:
-    assert describe(RunRecord(Path("run"), "run", "finished", config={"task": task}), {})["draw"] == draw
+
+def shape(value: Any) -> Any:
+    """The structure of JSON: keys and kinds, of a list its first entry."""
+    if isinstance(value, dict):
+        return {key: shape(own) for key, own in value.items()}
+    if isinstance(value, list):
+        return [shape(value[0])] if value else []
+    return (
+        "number" if isinstance(value, int | float) and not isinstance(value, bool) else type(value).__name__
+    )
+
+
+def test_the_structure_of_a_page_is_the_golden_one(tmp_path: Path) -> None:
+    make_run(tmp_path / "a", model="lstm")
+    make_run(tmp_path / "b", first=3, model="lstm")
+    outdate(make_run(tmp_path / "c", task=make_task("S", 4, 16, shared_functions=4, shared_symbols=2)))
+    make_run(tmp_path / "d", analysed=False, format=0)
+    page = Elements(make_page(find_runs([tmp_path])))
+    data = json.loads(page.scripts["data"])
+    found = {
+        "elements": [f"{tag}#{own['id']}" for tag, own in page.found if own.get("id")],
+        "data": shape(data | {"runs": data["runs"][2:], "results": data["results"][1:]}),
+        "packages": {name: shape(unpack(page.scripts[name])[0]) for name in ("run-0", "run-2", "run-3")},
+        "results": [[data["runs"][run]["name"] for run in entry["runs"]] for entry in data["results"]],
+        "graphs": [run["graph"] for run in data["runs"]],
+    }
+    assert found == json.loads(GOLDEN.read_text()), "if this is meant: write it into golden.json"
 
 
 def test_json_in_a_page_cannot_end_its_element() -> None:
-    text = embedded({"name": HOSTILE, "odd": "\ud800\u2028"})
+    text = embed({"name": HOSTILE, "odd": "\ud800\u2028"})
     assert "<" not in text
     assert text.isascii()
     assert json.loads(text)["name"] == HOSTILE
@@ -62,20 +76,21 @@ def test_json_in_a_page_cannot_end_its_element() -> None:
 def test_a_page_names_no_other_place_and_runs_its_own_script_only(tmp_path: Path) -> None:
     page = make_page(find_runs([make_run(tmp_path / "run").parent]))
     elements = Elements(page).found
-    links = [
-        value for _, attributes in elements for name, value in attributes.items() if name in ("src", "href")
-    ]
+    links = [value for _, own in elements for name, value in own.items() if name in ("src", "href")]
     assert all(link is not None and link.startswith(("#", "data:")) for link in links)
-    (policy,) = [a["content"] or "" for _, a in elements if a.get("http-equiv") == "Content-Security-Policy"]
+    (policy,) = [own["content"] or "" for _, own in elements if "http-equiv" in own]
     assert policy.startswith("default-src 'none'; script-src 'sha256-")
     assert "unsafe" not in policy
     assert "innerHTML" not in page
     assert not re.search(r"\s(style|on\w+)=\"", page)
+    assert make_page(find_runs([tmp_path])) == page, "the same runs give the same page"
 
 
 def test_hostile_text_adds_no_element(tmp_path: Path) -> None:
     plain = make_run(tmp_path / "one" / "run", model="plain")
     hostile = make_run(tmp_path / "two" / "<b>run", model=HOSTILE, preset=HOSTILE, about={HOSTILE: HOSTILE})
+    groups = json.loads((hostile / "config.json").read_text())["task"]
+    edit(hostile / "config.json", task=groups | {"variant": HOSTILE})
     pages = [make_page(find_runs([folder.parent])) for folder in (plain, hostile)]
     kinds = [[tag for tag, _ in Elements(page).found] for page in pages]
     assert kinds[0] == kinds[1]
@@ -88,9 +103,7 @@ leaves = (
     | st.floats()
     | st.sampled_from(["", HOSTILE, "R", "7", "\ud800"])
 )
-anything = st.recursive(
-    leaves, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=6
-)
+anything = st.recursive(leaves, lambda own: st.lists(own) | st.dictionaries(st.text(), own), max_leaves=6)
 FILES = ("config.json", "result.json", "analysis/analysis.json")
 
 
@@ -102,7 +115,8 @@ def test_whatever_a_file_says_there_is_a_page(tmp_path: Path, data: st.DataObjec
         content = json.loads(path.read_text())
         at, keys = content, data.draw(st.permutations(list(content)))
         if isinstance(content[keys[0]], dict) and content[keys[0]] and data.draw(st.booleans()):
-            at, keys = content[keys[0]], list(content[keys[0]])  # one level deeper
+            at = content[keys[0]]  # one level deeper
+            keys = data.draw(st.permutations(list(at)))
         at[keys[0]] = data.draw(anything)
         path.write_text(json.dumps(content))
         try:
@@ -117,11 +131,5 @@ def test_whatever_a_file_says_there_is_a_page(tmp_path: Path, data: st.DataObjec
 def test_names_that_no_file_can_hold_are_damage(tmp_path: Path, names: str) -> None:
     path = make_run(tmp_path / "run", (0.5, 0.5)) / "analysis" / "analysis.json"
     content = json.loads(path.read_text())
-    content[names] = ["\ud800"] * len(content[names])
-    path.write_text(json.dumps(content))
+    edit(path, **{names: ["\ud800"] * len(content[names])})
     assert make_page(find_runs([tmp_path])).startswith("<!doctype html>")
-
-
-def test_the_same_runs_give_the_same_page(tmp_path: Path) -> None:
-    make_run(tmp_path / "run")
-    assert make_page(find_runs([tmp_path])) == make_page(find_runs([tmp_path]))

@@ -1,4 +1,4 @@
-"""Runs of one setting together, beside the published numbers where the setting is that of the paper."""
+"""Runs of one setting together, beside the published numbers where they apply."""
 
 from __future__ import annotations
 
@@ -10,22 +10,11 @@ from typing import Any
 from ctlpp.runs.folder import RunRecord, SeedResult
 from ctlpp.runs.untrusted import as_dict, as_int, as_list, as_str
 from ctlpp.statistics import published as paper
-from ctlpp.statistics.summary import (
-    Interval,
-    Summary,
-    cautious,
-    difference,
-    mean_intervals,
-    spread_interval,
-    summarise,
-    wilson,
-)
-from ctlpp.training.recipe import watching
+from ctlpp.statistics.summary import Summary, cautious, difference, mean_intervals, spread_interval, summarise
+from ctlpp.training.recipe import recipe_for, watching
 
 SPLITS = ("iid", "ood")
-KEPT = (
-    f"the first {paper.SEEDS} seeds with a final IID accuracy above {paper.CONVERGED}"  # by the paper's rule
-)
+KEPT = f"the first {paper.SEEDS} seeds with a final IID accuracy above {paper.CONVERGED}"  # the paper's rule
 
 
 @dataclass(frozen=True)
@@ -37,11 +26,18 @@ class Setting:
 
     @property
     def config(self) -> dict[str, Any]:
-        """Of the first run: the others say the same."""
+        """Of the first run; the others differ in nothing that decides a result."""
         return self.records[0].config
 
+    @property
+    def cell(self) -> tuple[int, int] | None:
+        """Shared functions and shared symbols, on S."""
+        task = self.records[0].task
+        functions, symbols = as_int(task.get("shared_functions")), as_int(task.get("shared_symbols"))
+        return None if functions is None or symbols is None else (functions, symbols)
 
-def settings(records: Sequence[RunRecord]) -> list[Setting]:
+
+def group_by_setting(records: Sequence[RunRecord]) -> list[Setting]:
     """Finished runs by setting. A seed that two runs of one setting both have is counted once."""
     by_key: dict[str, list[RunRecord]] = {}
     for record in records:
@@ -69,144 +65,111 @@ def by_rule(seeds: Sequence[SeedResult]) -> tuple[SeedResult, ...]:
 def key_of(record: RunRecord) -> str:
     """Everything that decides a result, except the seeds."""
     names = ("model", "preset", "options", "variant", "protocol", "vocab_size", "n_classes", "data", "task")
-    return json.dumps(
-        [recipe_of(record.config), *(record.config.get(name) for name in names)], sort_keys=True, default=str
-    )
+    decides = [_recipe(record.config), *(record.config.get(name) for name in names)]
+    return json.dumps(decides, sort_keys=True)
 
 
-def recipe_of(config: dict[str, Any]) -> dict[str, Any]:
+def _recipe(config: dict[str, Any]) -> dict[str, Any]:
     """The settings of training that decide a result."""
     recipe = as_dict(config.get("recipe"))
-    free = watching(recipe)
-    return {name: value for name, value in recipe.items() if name not in free}
+    return {name: value for name, value in recipe.items() if name not in watching(recipe)}
 
 
 def _order(setting: Setting) -> tuple[Any, ...]:
-    """The paper's models and variants first, as in its table."""
-    model, variant = as_str(setting.config.get("model")), as_str(setting.config.get("variant"))
-    models, variants = list(paper.TITLES), ["A", "R", "S", "CTL"]
-    grid = [as_int(setting.records[0].task.get(name)) or 0 for name in ("shared_functions", "shared_symbols")]
-    return (
-        bool(mismatches(setting.config)),
-        variants.index(variant) if variant in variants else len(variants),
-        models.index(model) if model in models else len(models),
-        (model, variant),
-        grid,
-        as_str(setting.config.get("protocol")),
-        as_str(setting.config.get("preset")),
-        setting.records[0].name,
-    )
+    """What has published numbers first, then by variant, model (in the paper's order) and cell."""
+    model, variant = _names(setting.config)
+    unpublished, place = bool(mismatches(setting.config)), [*paper.TITLES, model].index(model)
+    return unpublished, variant, place, model, setting.cell or (0, 0), setting.records[0].name
+
+
+def _names(config: dict[str, Any]) -> tuple[str, str]:
+    """Model and variant."""
+    return as_str(config.get("model")), as_str(config.get("variant"))
 
 
 def mismatches(config: dict[str, Any]) -> list[str]:
-    """Why a run cannot be set against a published number; empty if it can."""
-    model, variant = as_str(config.get("model")), as_str(config.get("variant"))
+    """What keeps a run from being set against a published number, as labels; empty if nothing does."""
+    model, variant = _names(config)
     if (model, variant) not in paper.PUBLISHED:
         return ["no numbers are published for this model and variant"]
     task = as_dict(config.get("task"))
     if not task:
         return ["the run does not say which task it was trained on"]
-    recipe = as_dict(task.get("recipe"))
-    lengths = [
-        n for n in map(as_int, as_list(as_dict(task.get("train_graph")).get("lengths"))) if n is not None
-    ]
+    lengths = [as_int(n) or 0 for n in as_list(as_dict(task.get("train_graph")).get("lengths"))]
     sizes = (
         (len(as_dict(task.get("functions"))), paper.FUNCTIONS, "functions"),
         (len(as_list(task.get("symbols"))), paper.SYMBOLS, "symbols"),
         (max(lengths, default=0), paper.MAX_LENGTH, "functions an example at most"),
-        (as_int(recipe.get("train")), paper.TRAIN, "training examples"),
+        (as_int(as_dict(task.get("recipe")).get("train")), paper.TRAIN, "training examples"),
     )
-    found = [f"{own:,} {what}" for own, theirs, what in sizes if own is not None and own != theirs]
-    return found + _other_settings(config, model, variant)
-
-
-def _other_settings(config: dict[str, Any], model: str, variant: str) -> list[str]:
-    """Hyper-parameters that are not those of the preset `released` or `paper`."""
-    from ctlpp.models.zoo import MODELS
-    from ctlpp.training.recipe import recipe_for
-
+    found = [f"{own:,} {noun}" for own, theirs, noun in sizes if own is not None and own != theirs]
     preset = as_str(config.get("preset"))
     if preset not in ("released", "paper"):
-        return [f"preset {preset or 'unknown'}"]
-    theirs = asdict(recipe_for(model, preset, variant))
-    own = as_dict(config.get("recipe"))
+        return [*found, f"preset {preset or 'unknown'}"]
+    changed = _changed(config, model, preset, variant)
+    return [*found, f"changed: {', '.join(changed)}"] if changed else found
+
+
+def _changed(config: dict[str, Any], model: str, preset: str, variant: str) -> list[str]:
+    """Hyper-parameters that are not those of the preset."""
+    from ctlpp.models.zoo import MODELS  # late: it takes PyTorch
+
+    theirs = asdict(recipe_for(model, preset, variant)) | MODELS[model].sizes[preset]
+    own = as_dict(config.get("recipe")) | as_dict(config.get("options"))
     free = (*watching(own), "precision", "batch_seed")
-    changed = [
-        name for name, value in theirs.items() if name not in free and _plain(own.get(name)) != _plain(value)
-    ]
-    changed += [
-        name
-        for name, value in MODELS[model].sizes[preset].items()
-        if as_dict(config.get("options")).get(name) != value
-    ]
-    return [f"changed: {', '.join(changed)}"] if changed else []
-
-
-def _plain(value: object) -> object:
-    return list(value) if isinstance(value, tuple) else value
+    plain = json.loads(json.dumps(theirs))  # tuples become lists
+    return [name for name, value in plain.items() if name not in free and own.get(name) != value]
 
 
 def results(records: Sequence[RunRecord]) -> list[dict[str, Any]]:
-    """One entry a setting: statistics of both splits and of every length, and the published numbers if they apply."""
-    found = []
+    """Per setting: statistics of both splits and of every length, and the published numbers if they apply.
+
+    Of Transformers at the paper's setting there is a second entry for the seeds that the paper's rule keeps.
+    """
+    entries = []
     number = {id(record): at for at, record in enumerate(records)}
-    for setting in settings(records):
-        reasons = mismatches(setting.config)
-        model, variant = as_str(setting.config.get("model")), as_str(setting.config.get("variant"))
-        selections = [("", setting.seeds)]
-        if not reasons and model == "transformer":
-            selections.append((f"as published: {KEPT}", by_rule(setting.seeds)))
-        for note, seeds in selections:
+    for setting in group_by_setting(records):
+        reasons, names = mismatches(setting.config), _names(setting.config)
+        selections = {"": setting.seeds}
+        if not reasons and names[0] == "transformer":
+            selections[f"as published: {KEPT}"] = by_rule(setting.seeds)
+        for note, seeds in selections.items():
+            trained = [seed for seed in seeds if not seed.diverged]
+            found = {split: _summarise(trained, split, len(seeds) - len(trained)) for split in SPLITS}
             entry: dict[str, Any] = {
                 "runs": [number[id(record)] for record in setting.records],
                 "note": note,
                 "reasons": reasons,
-                **_statistics(seeds),
+                "cell": setting.cell if names[1] == "S" else None,
+                "values": [seed.accuracy["ood"] for seed in trained if "ood" in seed.accuracy],
+                "summary": {split: asdict(own[0]) for split, own in found.items()},
+                "lengths": {split: _lengths(own) for split, own in found.items()},
             }
             if not reasons:
-                entry["published"] = _beside(entry["summary"], paper.PUBLISHED[model, variant])
-            entry["summary"] = {split: asdict(summary) for split, summary in entry["summary"].items()}
-            found.append(entry)
-    return found
+                entry["published"] = _published(found, paper.PUBLISHED[names])
+            entries.append(entry)
+    return entries
 
 
-def _statistics(seeds: Sequence[SeedResult]) -> dict[str, Any]:
-    """Of each split: values, summary, and mean, spread and interval for every length; seeds that diverged left out."""
-    trained = [seed for seed in seeds if not seed.diverged]
-    rows: dict[tuple[str, int], list[float]] = {}
-    for split in SPLITS:
-        rows[split, 0] = [seed.accuracy[split] for seed in trained if split in seed.accuracy]
-        for length in sorted({length for seed in trained for length in seed.by_length.get(split, {})}):
-            own = [seed.by_length.get(split, {}) for seed in trained]
-            rows[split, length] = [values[length] for values in own if length in values]
-    intervals = dict(zip(rows, mean_intervals(list(rows.values())), strict=True))
-    made = {key: summarise(values, len(seeds) - len(trained), intervals[key]) for key, values in rows.items()}
-    return {
-        "values": {split: [round(value, 5) for value in rows[split, 0]] for split in SPLITS},
-        "summary": {split: made[split, 0] for split in SPLITS},
-        "lengths": {
-            split: {
-                length: [s.mean, s.std, *(s.interval or ())]
-                for (name, length), s in made.items()
-                if name == split and length
-            }
-            for split in SPLITS
-        },
-    }
+def _summarise(trained: Sequence[SeedResult], split: str, diverged: int) -> dict[int, Summary]:
+    """By length; 0 is all lengths together."""
+    columns = {0: [seed.accuracy[split] for seed in trained if split in seed.accuracy]}
+    by_length = [seed.by_length.get(split, {}) for seed in trained]
+    for length in sorted({length for own in by_length for length in own}):
+        columns[length] = [own[length] for own in by_length if length in own]
+    every = zip(columns.items(), mean_intervals(list(columns.values())), strict=True)
+    return {length: summarise(values, diverged, interval) for (length, values), interval in every}
 
 
-def _beside(summary: dict[str, Summary], row: paper.Published) -> dict[str, Any]:
-    share = None if row.solved is None else wilson(row.solved, paper.SEEDS)
-    return {
-        "iid": row.iid,
-        "ood": row.ood,
-        "solved": row.solved,
-        "interval": spread_interval(row.ood, paper.SEEDS),
-        "seeds": paper.SEEDS,
-        "solved_share": share,
-        "difference": {split: _difference(summary[split], getattr(row, split)) for split in SPLITS},
-    }
+def _lengths(found: dict[int, Summary]) -> dict[int, list[float | None]]:
+    """Mean, deviation and interval by length."""
+    return {n: [one.mean, one.std, *(one.interval or ())] for n, one in found.items() if n}
 
 
-def _difference(ours: Summary, published: tuple[float, float]) -> tuple[float, Interval] | None:
-    return difference(cautious(ours, published[1]), published, paper.SEEDS)
+def _published(ours: dict[str, dict[int, Summary]], row: paper.Published) -> dict[str, Any]:
+    """A row of the published table, and our difference from it."""
+    gaps = {}
+    for split, theirs in (("iid", row.iid), ("ood", row.ood)):
+        gaps[split] = difference(cautious(ours[split][0], theirs[1]), theirs, paper.SEEDS)
+    interval = spread_interval(row.ood, paper.SEEDS)
+    return {**asdict(row), "interval": interval, "seeds": paper.SEEDS, "difference": gaps}

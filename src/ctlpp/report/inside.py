@@ -1,213 +1,176 @@
-"""What `ctlpp analyze` has left in a run folder, checked and quantised for the page.
+"""What `ctlpp analyze` has left in a run folder, quantised for the page.
 
 Shapes: S seeds, n symbols (the value between two functions), F functions, G groups.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ctlpp.report.packing import MISSING, Package, quantise
-from ctlpp.runs.untrusted import (
-    DamagedError,
-    as_dict,
-    as_float,
-    as_int,
-    as_list,
-    as_str,
-    read_columns,
-    read_json,
-)
+from ctlpp.analysis.folder import AnalysisRecord
+from ctlpp.report.compare import Setting, group_by_setting
+from ctlpp.report.packing import MISSING, Package, quantise, rounded
+from ctlpp.runs.folder import RunRecord
+from ctlpp.runs.untrusted import DamagedError, as_dict, as_int, as_list, as_str
+from ctlpp.statistics.correlation import correlate
 
-FORMAT = 1  # of analysis.json; that of `analysis.run`, which takes a second to import
 MAPS = ("none", "orthogonal", "affine")
 KINDS = ("other", "train", "ood")
-MOST = {"seeds": 1000, "functions": 200, "symbols": 200}  # no run of ours comes near
 MOST_CELLS = 60_000_000  # of all matrices of a run
 
 
-@dataclass(frozen=True)
-class Names:
-    """What everything in an analysis is called."""
-
-    seeds: tuple[int, ...]
-    functions: tuple[str, ...]
-    symbols: tuple[str, ...]
-    groups: dict[str, tuple[str, ...]]
-
-    @staticmethod
-    def of(content: dict[str, Any]) -> Names:
-        """From `analysis.json`."""
-        groups = {
-            as_str(name): tuple(map(as_str, as_list(own)))
-            for name, own in as_dict(content.get("groups")).items()
-        }
-        seeds = tuple(as_int(seed) or 0 for seed in as_list(content.get("seeds")))
-        functions, symbols = (
-            tuple(map(as_str, as_list(content.get(key)))) for key in ("functions", "symbols")
-        )
-        names = Names(seeds, functions, symbols, groups)
-        for key, most in MOST.items():
-            own = getattr(names, key)
-            if not own or len(own) > most or len(set(own)) != len(own):
-                raise DamagedError(f"analysis.json: {key} are missing, too many or not distinct")
-        if sorted(name for own in groups.values() for name in own) != sorted(names.functions):
-            raise DamagedError("analysis.json: the groups do not hold every function once")
-        if len(names.seeds) * len(names.symbols) * len(names.functions) ** 2 > MOST_CELLS:
-            raise DamagedError("the analysis is too large for a page")
-        return names
-
-
-def add_inside(package: Package, folder: Path) -> None:
-    """The analysis of a run, from its `analysis.json` on; the facts get "inside", or "inside_missing" with a reason."""
-    try:
-        content = read_json(folder / "analysis.json")
-        if content.get("format") != FORMAT:
-            raise DamagedError("analysis.json was written by another version of ctlpp")
-        names = Names.of(content)
-    except DamagedError as error:
-        package.facts["inside_missing"] = str(error)
-        package.damage.append(str(error))
-        return
-    notes = [as_str(note) for note in as_list(content.get("notes"))]
-    package.facts["inside"] = {
-        "seeds": names.seeds,
-        "step": as_int(content.get("step")),
-        "functions": names.functions,
-        "symbols": names.symbols,
-        "groups": names.groups,
-        "measures": _measures(content, len(names.seeds)),
-        "places": [_place(entry) for entry in map(as_dict, as_list(content.get("places")))],
-        "state": as_str(as_dict(content.get("state")).get("kind")),
+def add_inside(package: Package, analysis: AnalysisRecord) -> None:
+    """The facts get "inside"; a table that is absent or cannot be used is named there under "missing"."""
+    if len(analysis.seeds) * len(analysis.symbols) * len(analysis.functions) ** 2 > MOST_CELLS:
+        raise DamagedError("the analysis is too large for a page")
+    summary = analysis.summary
+    notes = [as_str(note) for note in as_list(summary.get("notes"))]
+    places = map(as_dict, as_list(summary.get("places")))
+    inside: dict[str, Any] = {
+        "seeds": analysis.seeds,
+        "step": as_int(summary.get("step")),
+        "functions": analysis.functions,
+        "symbols": analysis.symbols,
+        "groups": analysis.groups,
+        "measures": _measures(summary, len(analysis.seeds)),
+        "places": [[as_int(p.get("level")), as_str(p.get("part")), rounded(p.get("effect"))] for p in places],
+        "state": as_str(as_dict(summary.get("state")).get("kind")),
         "notes": notes,
         "missing": [],
     }
+    package.facts["inside"] = inside
     for name, add in (("similarity", _similarity), ("pairs", _pairs), ("interchange", _interchange)):
-        if (folder / f"{name}.parquet").is_file():
-            try:
-                add(package, folder / f"{name}.parquet", names)
-            except DamagedError as error:
-                package.facts["inside"]["missing"].append(str(error))
-                package.damage.append(str(error))
-        else:
+        if not analysis.has_table(name):
             reason = next((note for note in notes if name in note), f"the analysis has no {name}.parquet")
-            package.facts["inside"]["missing"].append(reason)
+            inside["missing"].append(reason)
+            continue
+        try:
+            add(package, analysis)
+        except DamagedError as error:
+            package.damage.append(str(error))
+        except (pa.ArrowException, AttributeError, TypeError, ValueError):  # anybody may have written it
+            package.damage.append(f"{name}.parquet does not fit analysis.json")
+    inside["missing"] += package.damage
 
 
-def _measures(content: dict[str, Any], seeds: int) -> list[dict[str, Any]]:
+def _measures(summary: dict[str, Any], seeds: int) -> list[dict[str, Any]]:
     """Each measure with its values and its correlation with OOD accuracy."""
     found = []
-    correlations = as_dict(content.get("correlations"))
-    for name, entry in as_dict(content.get("measures")).items():
+    for name, entry in as_dict(summary.get("measures")).items():
         values = [rounded(value) for value in as_list(as_dict(entry).get("values"))]
         if len(values) == seeds:
             about = {key: as_str(as_dict(entry).get(key)) for key in ("label", "meaning")}
-            numbers = [
-                rounded(as_dict(correlations.get(name)).get(key)) for key in ("pearson", "low", "high")
-            ]
-            found.append({"name": as_str(name), **about, "values": values, "correlation": numbers})
+            own = as_dict(as_dict(summary.get("correlations")).get(name))
+            correlation = [rounded(own.get(key)) for key in ("pearson", "low", "high")]
+            found.append({"name": as_str(name), **about, "values": values, "correlation": correlation})
     return found
 
 
-def rounded(value: object) -> float | None:
-    """A number as the page has it; None for what is none."""
-    number = as_float(value)
-    return None if number is None else round(number, 4)
-
-
-def _place(entry: dict[str, Any]) -> list[Any]:
-    return [as_int(entry.get("level")), as_str(entry.get("part")), rounded(entry.get("effect"))]
-
-
-def _similarity(package: Package, path: Path, names: Names) -> None:
+def _similarity(package: Package, analysis: AnalysisRecord) -> None:
     """Upper triangles of cosines (S, n, F (F - 1) / 2), clusters and order (S, n, F)."""
-    rows = read_columns(path, ["seed", "value", "clusters", "order", "cosines"])
-    S, n, F = len(names.seeds), len(names.symbols), len(names.functions)
-    where = _index(rows, {"seed": names.seeds, "value": names.symbols}, path)
-    cosines = np.full((S, n, F * F), np.nan, dtype=np.float32)
-    clusters, order = (np.full((S, n, F), MISSING, dtype=np.uint8) for _ in range(2))
-    cosines[where] = _stacked(rows, "cosines", F * F, path)
-    for name, array in (("clusters", clusters), ("order", order)):
-        numbers = _stacked(rows, name, F, path)
-        if not ((numbers >= 0) & (numbers < F)).all():
-            raise DamagedError(f"{path.name}: {name} are out of range")
-        array[where] = numbers
-    known = cosines[np.isfinite(cosines)]
-    low = float(np.clip(known.min() if len(known) else 0, -1, 0.99))
+    rows = analysis.table("similarity", ["seed", "value", "clusters", "order", "cosines"])
+    S, n, F = len(analysis.seeds), len(analysis.symbols), len(analysis.functions)
+    where = _index(rows, {"seed": analysis.seeds, "value": analysis.symbols})
+    cosines = np.full((S, n, F, F), np.nan, dtype=np.float32)
+    cosines[where] = _stack(rows["cosines"], len(rows), F, F)
     above, right = np.triu_indices(F, 1)
-    package.facts["inside"]["low"] = low = np.floor(low * 100) / 100
-    package.add("similarity", quantise(cosines.reshape(S, n, F, F)[..., above, right], low, 1))
-    package.add("clusters", clusters)
-    package.add("order", order)
+    known = cosines[np.isfinite(cosines)]
+    low = math.floor(100 * np.clip(known.min() if len(known) else 0, -1, 0.99)) / 100
+    added = {"similarity": quantise(cosines[..., above, right], low, 1)}
+    for name in ("clusters", "order"):
+        numbers = _stack(rows[name], len(rows), F)
+        if not ((numbers >= 0) & (numbers < F)).all():
+            raise DamagedError(f"similarity.parquet: {name} are out of range")
+        added[name] = np.full((S, n, F), MISSING, dtype=np.uint8)
+        added[name][where] = numbers
+    package.facts["inside"]["low"] = low
+    for name, array in added.items():
+        package.add(name, array)
 
 
-def _pairs(package: Package, path: Path, names: Names) -> None:
+def _pairs(package: Package, analysis: AnalysisRecord) -> None:
     """Which pairs are answered right, one bit each (S, n, F, F), and which graph has them (n, F, F)."""
-    rows = read_columns(path, ["seed", "value", "first", "second", "right", "kind"])
-    S, n, F = len(names.seeds), len(names.symbols), len(names.functions)
-    axes: dict[str, Sequence[Any]] = {
-        "seed": names.seeds,
-        "value": names.symbols,
-        "first": names.functions,
-        "second": names.functions,
-    }
-    where = _index(rows, axes, path)
-    if len(where[0]) != S * n * F * F:
-        raise DamagedError(f"{path.name} does not hold every pair once")
-    right = np.zeros((S, n, F, F), dtype=bool)
+    rows = analysis.table("pairs", ["seed", "value", "first", "second", "right", "kind"])
+    functions = analysis.functions
+    axes = {"seed": analysis.seeds, "value": analysis.symbols, "first": functions, "second": functions}
+    where = _index(rows, axes)
+    right = np.zeros(tuple(map(len, axes.values())), dtype=bool)
+    if len(rows) != right.size:
+        raise DamagedError("pairs.parquet does not hold every pair once")
     right[where] = rows["right"].to_numpy(zero_copy_only=False).astype(bool)
-    kind = np.zeros((n, F, F), dtype=np.uint8)
-    kind[where[1:]] = _index(rows, {"kind": KINDS}, path)[0]
+    kind = np.zeros(right.shape[1:], dtype=np.uint8)
+    kind[where[1:]] = _index(rows, {"kind": KINDS})[0]
     package.add("right", np.packbits(right))
     package.add("kind", kind)
 
 
-def _interchange(package: Package, path: Path, names: Names) -> None:
+def _interchange(package: Package, analysis: AnalysisRecord) -> None:
     """Accuracy after an exchange (S, 3 maps, n, donor groups, consumer groups)."""
-    rows = read_columns(path, ["seed", "map", "value", "donor", "consumer", "accuracy"])
-    groups = tuple(names.groups)
-    axes: dict[str, Sequence[Any]] = {
-        "seed": names.seeds,
+    groups = tuple(analysis.groups)
+    axes = {
+        "seed": analysis.seeds,
         "map": MAPS,
-        "value": names.symbols,
+        "value": analysis.symbols,
         "donor": groups,
         "consumer": groups,
     }
+    rows = analysis.table("interchange", [*axes, "accuracy"])
     found = np.full(tuple(map(len, axes.values())), np.nan)
-    found[_index(rows, axes, path)] = rows["accuracy"].to_numpy()
+    found[_index(rows, axes)] = rows["accuracy"].to_numpy()
     package.add("interchange", quantise(found, 0, 1))
 
 
-def _index(rows: Any, axes: dict[str, Sequence[Any]], path: Path) -> tuple[NDArray[np.int64], ...]:
-    """The place of every row on every axis."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
+def _index(rows: Any, axes: Mapping[str, Sequence[Any]]) -> tuple[NDArray[np.int64], ...]:
+    """The place of every row on every axis; ValueError for names that no axis has."""
     found = []
     for column, known in axes.items():
         values = rows[column]
-        try:
-            if pa.types.is_dictionary(values.type):
-                values = values.cast(values.type.value_type)
-            places = pc.index_in(values, value_set=pa.array(list(known), values.type))
-        except (pa.ArrowException, TypeError, UnicodeEncodeError) as error:
-            raise DamagedError(f"{path.name}: the column {column} is of the wrong kind") from error
+        if pa.types.is_dictionary(values.type):
+            values = values.cast(values.type.value_type)
+        places = pc.index_in(values, value_set=pa.array(list(known), values.type))
         if places.null_count:
-            raise DamagedError(f"{path.name}: the column {column} has names that analysis.json does not know")
+            raise ValueError(column)
         found.append(places.to_numpy().astype(np.int64))
     return tuple(found)
 
 
-def _stacked(rows: Any, column: str, width: int, path: Path) -> NDArray[Any]:
-    """A column of lists as a table (rows, width)."""
-    try:
-        flat = rows[column].combine_chunks().flatten().to_numpy(zero_copy_only=False)
-        return np.asarray(flat, dtype=np.float32).reshape(len(rows), width)
-    except (AttributeError, TypeError, ValueError) as error:
-        raise DamagedError(f"{path.name}: the column {column} has another shape") from error
+def _stack(column: Any, *shape: int) -> NDArray[np.float32]:
+    """A column of lists as one array."""
+    flat = column.combine_chunks().flatten().to_numpy(zero_copy_only=False)
+    return np.asarray(flat, dtype=np.float32).reshape(shape)
+
+
+def add_setting_correlations(records: Sequence[RunRecord], packages: Sequence[Package]) -> None:
+    """Measures of runs of one setting get their correlation over all its seeds; old analyses do not count."""
+    inside = {
+        record.folder: package.facts["inside"]
+        for record, package in zip(records, packages, strict=True)
+        if "inside" in package.facts and "stale" not in package.facts["inside"]
+    }
+    for setting in group_by_setting(records):
+        parts = [inside[record.folder] for record in setting.records if record.folder in inside]
+        if len(parts) > 1:
+            for name in {measure["name"] for part in parts for measure in part["measures"]}:
+                same = [(part, m) for part in parts for m in part["measures"] if m["name"] == name]
+                together = _correlate(setting, same)
+                for _, measure in same:
+                    measure["together"] = together
+
+
+def _correlate(setting: Setting, parts: Sequence[tuple[dict[str, Any], dict[str, Any]]]) -> list[Any]:
+    """Number of seeds, correlation and interval over the seeds that have not diverged, each counted once."""
+    values: dict[int, float | None] = {}
+    for inside, measure in reversed(parts):
+        values |= dict(zip(inside["seeds"], measure["values"], strict=True))
+    seeds = [seed for seed in setting.seeds if not seed.diverged]
+    own = np.array([values.get(seed.number) for seed in seeds], dtype=float)
+    ood = np.array([seed.accuracy.get("ood") for seed in seeds], dtype=float)
+    found = correlate(own, ood)
+    return [found.seeds, *map(rounded, (found.pearson, found.low, found.high))]

@@ -1,12 +1,10 @@
-"""Numbers of a run in few bytes: arrays of one byte a number, deflated, as base64 text that a browser unpacks.
+"""Numbers of a run in few bytes: arrays of one byte per number, deflated, as base64 that a browser unpacks.
 
-A package is four bytes with the length of a JSON text (little-endian), that text, and the arrays one after the other;
-the JSON says under "arrays" where each begins and how long it is.
+A package is four bytes with the length of a JSON text (little-endian), that text, and the arrays one after
+the other; the JSON says under "arrays" where each begins and how long it is.
 
 Example:
-    >>> package = Package({"name": "x"})
-    >>> package.add("numbers", quantise(np.array([0.0, 0.5, 1.0, np.nan]), 0, 1))
-    >>> unpack(package.text())[1]["numbers"].tolist()
+    >>> quantise(np.array([0.0, 0.5, 1.0, np.nan]), 0, 1).tolist()
     [0, 127, 254, 255]
 """
 
@@ -14,11 +12,13 @@ from __future__ import annotations
 
 import json
 import zlib
-from base64 import b64decode, b64encode
+from base64 import b64encode
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ctlpp.runs.untrusted import as_float
 
 MISSING = 255
 FINEST = 255  # levels of a quantised number
@@ -32,7 +32,6 @@ class Package:
         self.facts = facts
         self.arrays: dict[str, Bytes] = {}
         self.damage: list[str] = []  # why something of the analysis is missing that should be there
-        self.stale = ""  # of which step the analysis is, if that is not the step of the accuracies
 
     def add(self, name: str, array: Bytes) -> None:
         """Append an array of bytes, whatever its shape."""
@@ -54,15 +53,6 @@ class Package:
         return b64encode(zlib.compress(len(head).to_bytes(4, "little") + head + body, 6)).decode("ascii")
 
 
-def unpack(text: str) -> tuple[dict[str, Any], dict[str, Bytes]]:
-    """What the browser does: facts and arrays of a package."""
-    whole = zlib.decompress(b64decode(text))
-    size = int.from_bytes(whole[:4], "little")
-    facts = json.loads(whole[4 : 4 + size])
-    body = np.frombuffer(whole, np.uint8, offset=4 + size)
-    return facts, {name: body[start : start + length] for name, (start, length) in facts["arrays"].items()}
-
-
 def coarsen(array: Bytes, levels: int) -> Bytes:
     """An array quantised as finely as can be, with fewer levels."""
     return np.where(array == MISSING, MISSING, np.rint(array * ((levels - 1) / (FINEST - 1)))).astype(
@@ -76,3 +66,9 @@ def quantise(values: NDArray[Any], low: float, high: float, levels: int = FINEST
     known = np.isfinite(values)
     scaled = (np.where(known, values, low) - low) / ((high - low) or 1.0)
     return np.where(known, np.clip(np.rint(scaled * (levels - 1)), 0, levels - 1), MISSING).astype(np.uint8)
+
+
+def rounded(value: object) -> float | None:
+    """A number as the page has it; None for what is none."""
+    number = as_float(value)
+    return None if number is None else round(number, 5)

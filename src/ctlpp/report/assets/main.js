@@ -23,12 +23,12 @@ function firstChoice() {
   return firsts[0]?.[0] ?? analysed[0] ?? (data.runs.length ? 0 : null);
 }
 
-// A successful seed of the same run, else of another run on the same variant and size, else the best there is.
+// A successful seed of the same run, else of another run on the same variant and task, else the best there is.
 function reference(run) {
   const own = ranked(run);
   if (own.length && oodOf(run, own.at(-1)) > data.solved) return [run, own.at(-1)];
-  const { variant, size } = data.runs[run];
-  const others = [...data.runs.keys()].filter((at) => data.runs[at].inside && ranked(at).length && data.runs[at].variant === variant && data.runs[at].size === size);
+  const alike = ({ variant, task }) => [variant, ...task].join();
+  const others = [...data.runs.keys()].filter((at) => data.runs[at].inside && ranked(at).length && alike(data.runs[at]) === alike(data.runs[run]));
   const best = others.reduce((a, b) => (a === null || oodOf(b, ranked(b).at(-1)) > oodOf(a, ranked(a).at(-1)) ? b : a), null);
   if (best !== null && oodOf(best, ranked(best).at(-1)) > data.solved) return [best, ranked(best).at(-1)];
   return [run, own.at(-1) ?? null];
@@ -106,9 +106,12 @@ async function showChoice(view) {
   show("choice", controls);
 }
 
+// A sentence, and the command that would help.
+const advice = ({ text, command }) => [text, command && [" ", el("code", { class: "break" }, command)]];
+
 function showInside(view, other, facts) {
   if (!view) {
-    show("inside-body", el("p", { class: "note" }, facts.inside_missing ?? "This seed was not analysed."));
+    show("inside-body", el("p", { class: "note" }, advice(facts.inside_missing ?? { text: "This seed was not analysed." })));
     return;
   }
   const sides = other ? [view, other] : [view];
@@ -129,7 +132,7 @@ function showInside(view, other, facts) {
     el("span", {}, "0", el("i", { class: "scale", css: { background: heatScale() } }), "1"));
   const scope = segments("Symbols", [["symbol", symbols], ["all", "all symbols"]], chosen.scope, set("scope", false));
   show("inside-body", thumbs, groups, el("div", { class: "pair" },
-    sides.map((side, at) => el("div", { class: at ? "who second" : "who" }, title(side), (at === 0 || side.run !== view.run) && side.facts.stale && el("span", { class: "note small stale" }, side.facts.stale), at > 0 && lacking && el("span", { class: "note small" }, `There is no symbol ${symbol} here: symbol ${other.symbolName} is shown.`))),
+    sides.map((side, at) => el("div", { class: at ? "who second" : "who" }, title(side), (at === 0 || side.run !== view.run) && side.facts.stale && el("span", { class: "note small stale" }, advice(side.facts.stale)), at > 0 && lacking && el("span", { class: "note small" }, `There is no symbol ${symbol} here: symbol ${other.symbolName} is shown.`))),
     row("Similarity", `Cosine similarity of the vectors under the classifier for ${symbols}, made by every function. Bright everywhere: one way to represent it. Blocks: several.`, similarityOf,
       segments("Order", [["clusters", "by cluster"], ["groups", "by group"]], chosen.order, set("order", false))),
     row("Clusters", "The ways in which this symbol is represented, by functions; the colour is the function’s group.", clustersOf),
@@ -163,7 +166,7 @@ function showMeasures(view, other) {
       scatter(points, `OOD accuracy against ${measure.label}, one dot a seed`));
   });
   show("measures-body", el("p", { class: "lead break" }, `Measures of ${data.runs[view.run].name}, their mean and their correlation with OOD accuracy over ${left < total ? `the ${left} of its ${plural(total, "seed")} that have not diverged` : "its seeds"} (Pearson, 95 % bootstrap interval). `, several && "Other runs have more seeds of this setting: the last column is over all of them."),
-    view.facts.stale && el("p", { class: "note small stale" }, view.facts.stale), unlearned(view),
+    view.facts.stale && el("p", { class: "note small stale" }, advice(view.facts.stale)), unlearned(view),
     left < data.enough && el("p", { class: "note small", id: "few" }, `Of fewer than ${data.enough} seeds the intervals look surer than they are.`),
     el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Measures" }, el("table", { class: "list" }, el("thead", {}, el("tr", {}, ["Measure", `Seed ${view.seed}`, other ? `Seed ${other.seed} beside it` : "Beside it", "Mean over seeds", "Correlation with OOD", ...(several ? [`… over all ${Math.max(...view.facts.measures.map((measure) => measure.together?.[0] ?? 0))} seeds`] : [])]
       .map((head, at) => el("th", { scope: "col", class: at ? "number" : "" }, head)))), el("tbody", {}, rows))),

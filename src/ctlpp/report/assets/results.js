@@ -54,10 +54,10 @@ function resultRow(entry, published) {
   const row = [
     el("th", { scope: "row", role: "rowheader", class: run.own ? "break" : "nowrap" }, `${titleOf(run.model)} on ${run.variant || "own data"}`,
       !published && el("sup", { title: `not comparable: ${reasonsOf(entry)}` }, ` ${letter(differences.indexOf(reasonsOf(entry)))}`), run.own && sub("not in the zoo")),
-    el("td", { class: published ? "setting beside" : "setting" }, [`protocol ${run.protocol || "unknown"}`, `preset ${run.preset || "unknown"}`, ...run.draw].join(", "), sub(entry.note), el("span", { class: "sub break" }, runsBehind(entry))),
+    el("td", { class: published ? "setting beside" : "setting" }, [`protocol ${run.protocol || "unknown"}`, `preset ${run.preset || "unknown"}`, ...run.task.slice(2)].join(", "), sub(entry.note), el("span", { class: "sub break" }, runsBehind(entry))),
     cell(thousands(ood.seeds), sub(ood.diverged ? `+ ${ood.diverged} diverged` : "")),
     cell(el("b", {}, spread(ood.mean, ood.std)), sub(`IID ${spread(iid.mean, iid.std)}`)),
-    el("td", {}, forest(entry.values.ood, ood, published ? { mean: entry.published.ood[0], interval: entry.published.interval } : null)),
+    el("td", {}, forest(entry.values, ood, published ? { mean: entry.published.ood[0], interval: entry.published.interval } : null)),
     cell(range(ood.interval), sub(`median ${fixed(ood.median)}`), sub(`IID ${range(iid.interval)}`), sub(`IID median ${fixed(iid.median)}`)),
     cell(`${ood.solved} of ${ood.seeds + ood.diverged}`, sub(range(ood.solved_share, percent))),
   ];
@@ -100,16 +100,49 @@ function showLengths() {
       : el("p", {}, "The runs do not say."));
 }
 
+// The settings of a run that decide its result, besides the cell: [[name, value]…]
+const WATCHING = ["shared_functions", "shared_symbols", "eval_every", "checkpoint_every", "checkpoint_minutes"];
+const conditionsOf = (run) => [["protocol", run.protocol], ["preset", run.preset], ["task", run.task.slice(0, 2).join(", ")],
+  ...run.settings.filter(([section, name]) => ["options", "recipe", "task"].includes(section) && !WATCHING.includes(name)).map(([, name, value]) => [name, value])];
+
+// Results on S by cell; settings that differ in anything else, or that have other data, have a grid of their own.
+function makeGrids() {
+  const grids = [];
+  for (const entry of data.results.filter((one) => one.cell)) {
+    const run = data.runs[entry.runs[0]];
+    const conditions = conditionsOf(run);
+    const fits = (grid) => grid.model === run.model && String(grid.conditions) === String(conditions) && !grid.cells.has(String(entry.cell));
+    const grid = grids.find(fits) ?? { model: run.model, conditions, cells: new Map() };
+    if (!grid.cells.size) grids.push(grid);
+    grid.cells.set(String(entry.cell), entry);
+  }
+  return grids;
+}
+
+// What tells a grid from the others of its model.
+function tellApart(grid, grids) {
+  const others = grids.filter((other) => other.model === grid.model).map((other) => new Map(other.conditions));
+  return grid.conditions.filter(([name, value], at) => at < 3 || others.some((other) => other.get(name) !== value)).map((pair) => pair.join(" ")).join(", ");
+}
+
+function stagedCell(entry) {
+  if (!entry) return heatCell(null);
+  const { mean, std, seeds, diverged } = entry.summary.ood;
+  return heatCell(mean, [fixed(mean), el("small", {}, known(std) ? `± ${fixed(std)}` : ""), el("small", {}, plural(seeds, "seed")), diverged > 0 && el("small", {}, `+ ${diverged} diverged`)]);
+}
+
 function showStaged() {
-  if (!data.grids.length) return;
+  const grids = makeGrids();
+  if (!grids.length) return;
   byId("staged").hidden = byId("staged-link").hidden = false;
+  const counts = (grid, axis) => [...new Set([...grid.cells.values()].map((entry) => entry.cell[axis]))].sort((a, b) => a - b);
+  const row = (grid, functions) => el("tr", {}, el("th", { scope: "row" }, functions), counts(grid, 1).map((symbols) => stagedCell(grid.cells.get(`${functions},${symbols}`))));
   show("staged-body", el("p", { class: "lead" }, "OOD accuracy on variant S by the number of shared functions and of symbols that they may receive from both paths."),
-    el("div", { class: "tables" }, data.grids.map((grid) => el("div", {},
-      el("h3", {}, titleOf(grid.model)), el("p", { class: "small quiet" }, grid.about),
+    el("div", { class: "tables" }, grids.map((grid) => el("div", {},
+      el("h3", {}, titleOf(grid.model)), el("p", { class: "small quiet" }, tellApart(grid, grids)),
       el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Grid of S, ${titleOf(grid.model)}` }, el("table", { class: "heat" },
         el("caption", { class: "unseen" }, `OOD accuracy of ${titleOf(grid.model)} by shared functions and shared symbols`),
-        el("thead", {}, el("tr", {}, el("td", { class: "corner" }, "functions ↓ symbols →"), grid.symbols.map((count) => el("th", { scope: "col" }, count)))),
-        el("tbody", {}, grid.functions.map((count, row) => el("tr", {}, el("th", { scope: "row" }, count),
-          grid.cells[row].map((found) => heatCell(found ? found[0] : null, found ? [fixed(found[0]), el("small", {}, known(found[1]) ? `± ${fixed(found[1])}` : ""), el("small", {}, plural(found[2], "seed"))] : none))))))),
-      grid.claim && el("p", { class: "small" }, grid.claim, " The numbers of its cells were never published.")))));
+        el("thead", {}, el("tr", {}, el("td", { class: "corner" }, "functions ↓ symbols →"), counts(grid, 1).map((count) => el("th", { scope: "col" }, count)))),
+        el("tbody", {}, counts(grid, 0).map((functions) => row(grid, functions))))),
+      Object.hasOwn(data.staged, grid.model) && el("p", { class: "small" }, data.staged[grid.model], " The numbers of its cells were never published.")))));
 }

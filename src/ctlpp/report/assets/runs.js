@@ -8,14 +8,14 @@ const COLUMNS = [
   { name: "Model", key: (run) => (run.model ? titleOf(run.model) : ""), cell: (run) => [el("span", { class: run.own ? "reason line" : "nowrap" }, run.model ? titleOf(run.model) : none), run.own && run.model && el("span", { class: "sub" }, "not in the zoo")] },
   { name: "Variant", key: (run) => run.variant, cell: (run) => run.variant || none },
   { name: "Protocol, preset", key: (run) => `${run.protocol} ${run.preset}`.trim(), cell: (run) => [run.protocol, run.preset].filter(Boolean).join(", ") || none },
-  { name: "Task", key: (run) => run.size, cell: (run) => run.size.split(", ").map((part) => el("span", { class: "nowrap line" }, part || none)) },
+  { name: "Task", key: (run) => run.task.join(", "), cell: (run) => (run.task.length ? run.task.map((part) => el("span", { class: "nowrap line" }, part)) : none) },
   { name: "Steps", numeric: true, key: (run) => run.step, cell: (run) => thousands(run.step) },
   { name: "Seeds", numeric: true, key: (run) => run.seeds.length, cell: (run) => run.seeds.length || none },
   { name: "IID", numeric: true, key: (run) => run.summary.iid.mean, cell: (run) => spread(run.summary.iid.mean, run.summary.iid.std) },
   { name: "OOD", numeric: true, key: (run) => run.summary.ood.mean, cell: (run) => spread(run.summary.ood.mean, run.summary.ood.std) },
   { name: "Solved", numeric: true, key: (run) => (run.seeds.length ? run.summary.ood.solved / run.seeds.length : null), cell: (run) => (run.seeds.length ? `${run.summary.ood.solved} of ${run.seeds.length}` : none) },
   { name: "Parameters", numeric: true, key: (run) => run.parameters, cell: (run) => thousands(run.parameters) },
-  { name: "Inside", key: (run) => (run.inside ? 0 : 1), cell: (run) => (run.inside ? ["analysed", run.stale && el("span", { class: "sub" }, run.stale)] : none) },
+  { name: "Inside", key: (run) => (run.inside ? 0 : 1), cell: (run) => (run.inside ? ["analysed", known(run.stale_step) && el("span", { class: "sub" }, `at step ${thousands(run.stale_step)} of ${thousands(run.step)}`)] : none) },
 ];
 const table = { sort: null, down: false, text: "", model: "", variant: "", state: "" };
 
@@ -65,7 +65,7 @@ function compare(a, b) {
 function listRuns() {
   const words = table.text.toLowerCase().split(/\s+/).filter(Boolean);
   let shown = data.runs.map((run, at) => [run, at]).filter(([run]) => {
-    const text = [run.name, run.model, titleOf(run.model), run.variant, run.protocol, run.preset, run.size, run.state, stateOf(run), run.reason].join(" ").toLowerCase();
+    const text = [run.name, run.model, titleOf(run.model), run.variant, run.protocol, run.preset, ...run.task, run.state, stateOf(run), run.reason].join(" ").toLowerCase();
     return ["model", "variant"].every((key) => table[key] === "" || run[key] === table[key]) && (table.state === "" || statesOf(run).includes(table.state)) && words.every((word) => text.includes(word));
   });
   if (table.sort !== null) shown = shown.sort((a, b) => compare(COLUMNS[table.sort].key(a[0]), COLUMNS[table.sort].key(b[0])));
