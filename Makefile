@@ -6,7 +6,7 @@ SHELL := /bin/bash
 .PHONY: demo test check bench results clean
 
 demo: .venv/user
-	$(BIN)/python -m ctlpp.demo
+	$(BIN)/ctlpp demo
 
 # Neighbours run in one process (worksteal): what a file's tests share is made once
 test: .venv/dev

@@ -23,12 +23,7 @@ ORDER = [
     "report",
 ]
 ORDER += ["reproduce", "cli"]
-ON_TOP = {
-    "bench",
-    "demo",
-    "__init__",
-    "__main__",
-}  # they use the command line's tables and bars, or name everything
+ON_TOP = {"bench", "__init__", "__main__"}  # they use the command line's tables and bars, or name everything
 CONVENIENCES = {
     ("benchmark/dataset.py", "storage"),  # Dataset.save
     ("kernels/adam.py", "training"),  # the type of what it updates

@@ -17,9 +17,8 @@ from rich.table import Table
 from ctlpp.bench.reference import reference
 from ctlpp.benchmark.dataset import Dataset, generate
 from ctlpp.cli.output import make_table, progress
-from ctlpp.demo import DATA as DEMO_DATA
-from ctlpp.demo import SEEDS as DEMO_SEEDS
 from ctlpp.models.zoo import MODELS
+from ctlpp.reproduce.plan import DEMO_DATA, DEMO_SEEDS
 from ctlpp.training.batches import Batches
 from ctlpp.training.crowd import init_crowd
 from ctlpp.training.engine import memory_budget, seeds_at_a_time

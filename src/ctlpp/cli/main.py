@@ -48,7 +48,7 @@ def about(
 
 for command in (data.generate, data.check, data.show, train.train, train.evaluate, train.models):
     app.command()(command)
-for command in (look.analyze, look.report, reproduce.reproduce):
+for command in (look.analyze, look.report, reproduce.reproduce, reproduce.demo):
     app.command()(command)
 app.add_typer(look.bench, name="bench")
 

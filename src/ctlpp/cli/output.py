@@ -131,18 +131,18 @@ class TrainingDisplay:
         self.live.__exit__(*problem)
 
     def say(self, line: str) -> None:
-        """Print one line."""
-        self.console.print(line, markup=False, soft_wrap=True)
+        """Print one line about this run."""
+        self.console.print(f"{self.title}: {line}", markup=False, soft_wrap=True)
 
     def on_start(self, config: dict[str, Any], step: int) -> None:
         """Say what trains."""
         resumed = f", resumed at step {step:,}" if step else ""
         parameters, steps = config["parameters"], config["recipe"]["steps"]
-        self.say(f"{self.title}: {parameters:,} parameters per seed, {steps:,} steps{resumed}")
+        self.say(f"{parameters:,} parameters per seed, {steps:,} steps{resumed}")
 
     def on_note(self, line: str) -> None:
         """Pass a note on."""
-        self.say(f"note: {line}")
+        self.say(line)
 
     def on_step(self, stats: StepStats) -> None:
         """Remember where the run stands."""

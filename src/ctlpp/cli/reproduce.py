@@ -1,77 +1,77 @@
-"""`ctlpp reproduce`: the paper's table and figures, from runs of one's own."""
+"""`ctlpp reproduce` and `ctlpp demo`: two plans, carried out by the same code and shown while they are."""
 
 from __future__ import annotations
 
+import os
 import shlex
+import shutil
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
+from typer import Argument, Option, echo
 
 from ctlpp.files import UserError
 
 if TYPE_CHECKING:
-    from ctlpp.reproduce.executing import Orders, Outcome, Start
+    from rich.table import Table
+
+    from ctlpp.cli.output import TrainingDisplay
     from ctlpp.reproduce.plan import PlannedRun
+    from ctlpp.reproduce.work import Outcome, WorkSettings
+
+PAGES_EVERY = 600.0  # seconds between results that are written while the work goes on
+ROWS = 8  # of the live table
 
 
 def reproduce(
     what: Annotated[
-        str, typer.Argument(metavar="WHAT", help="table1, staged, similarity, repeats, tables or all.")
+        str, Argument(metavar="WHAT", help="table1, staged, similarity, repeats, tables or all.")
     ],
-    out: Annotated[Path, typer.Option(help="The folder for runs and results.", metavar="DIR")] = Path(
+    out: Annotated[Path, Option(help="The folder for runs and results.", metavar="DIR")] = Path(
         "reproduction"
     ),
     scale: Annotated[
-        Literal["full", "quick"], typer.Option(help="The paper's, or a miniature for a CPU in minutes.")
+        Literal["full", "quick"], Option(help="The paper's, or a miniature for a CPU.")
     ] = "full",
-    plan: Annotated[
-        bool, typer.Option("--plan", help="Print what would run and what it costs, and stop.")
-    ] = False,
+    plan: Annotated[bool, Option("--plan", help="Print what would run and what it costs, and stop.")] = False,
     only: Annotated[
-        list[str] | None,
-        typer.Option(help="Only these cells: MODEL/VARIANT, or a name from --plan; repeat it for more."),
+        list[str] | None, Option(help="MODEL/VARIANT, or a name from --plan; repeat it for more.")
     ] = None,
     seeds: Annotated[
-        str | None,
-        typer.Option(help="Of every cell: 25 (that is 0 … 24), 3,7,9 or 25-49. [default: as planned]"),
+        str | None, Option(help="25 (that is 0 … 24), 3,7,9 or 25-49. [default: as planned]")
     ] = None,
     protocol: Annotated[
         Literal["paper", "released"] | None,
-        typer.Option(help="Of the data. [default: both for table1, else released]"),
+        Option(help="Of the data. [default: both for table1, else released]"),
     ] = None,
     preset: Annotated[
         Literal["released", "paper", "quick"] | None,
-        typer.Option(help="Hyper-parameters. [default: released; quick with --scale quick]"),
+        Option(help="Hyper-parameters. [default: released; quick with --scale quick]"),
     ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    device: Annotated[str, Option(help="auto, cpu or cuda.")] = "auto",
     minutes: Annotated[
-        float | None, typer.Option(help="Save and stop after so many; the same command goes on.")
+        float | None, Option(help="Save and stop after so many; the same command goes on.")
     ] = None,
     seeds_a_piece: Annotated[
-        int | None, typer.Option(help="Train at most so many seeds together. [default: all that are missing]")
+        int | None, Option(help="Train at most so many seeds together. [default: all]")
     ] = None,
-    retry: Annotated[bool, typer.Option("--retry", help="Take up again what has failed.")] = False,
-    no_train: Annotated[
-        bool, typer.Option("--no-train", help="Only make tables, figures and report of what has run.")
-    ] = False,
+    retry: Annotated[bool, Option("--retry", help="Take up again what has failed.")] = False,
+    no_train: Annotated[bool, Option("--no-train", help="Only make tables, figures and report.")] = False,
     no_analysis: Annotated[
-        bool, typer.Option("--no-analysis", help="Do not look inside the trained seeds.")
+        bool, Option("--no-analysis", help="Do not look inside the trained seeds.")
     ] = False,
-    small: Annotated[
-        bool, typer.Option("--small", help="Keep small files only: drop the checkpoint of what is finished.")
-    ] = False,
+    small: Annotated[bool, Option("--small", help="Drop the checkpoint of what is finished.")] = False,
     keep_weights: Annotated[
         int | None,
-        typer.Option(
-            help="With --small: keep the weights of so many seeds a piece, best and worst first. [default: 2]"
+        Option(
+            help="With --small: keep the weights of so many seeds per piece, best and worst first. [default: 2]"
         ),
     ] = None,
     page: Annotated[
-        Path | None, typer.Option(help="Also write the page *Does it reproduce?*", metavar="FILE.md")
+        Path | None, Option(help="Also write the page *Does it reproduce?*", metavar="FILE.md")
     ] = None,
 ) -> None:
     """Reproduce the paper: train what the plan has and is not there yet, and compare with the published numbers.
@@ -85,25 +85,22 @@ def reproduce(
     Kill it whenever you like: the same command goes on. What is finished is not trained again.
     """
     from ctlpp.cli.options import parse_seeds
-    from ctlpp.reproduce.executing import Orders
     from ctlpp.reproduce.page import check_page, check_report
     from ctlpp.reproduce.pieces import check_place
     from ctlpp.reproduce.plan import plan as make_plan
-    from ctlpp.reproduce.results import RUNS
+    from ctlpp.reproduce.work import WorkSettings
     from ctlpp.runs.folder import run_folders
 
-    numbers = None if seeds is None else parse_seeds(seeds)
     if keep_weights is not None and not small:
-        raise UserError(
-            f"--keep-weights {keep_weights} is for small files: without --small all weights are kept"
-        )
-    cells = make_plan(what, scale, seeds=numbers, only=only or (), protocol=protocol, preset=preset)
-    orders = Orders(
+        raise UserError(f"‹keep_weights› {keep_weights}: without ‹small› all weights are kept")
+    numbers = None if seeds is None else parse_seeds(seeds)
+    runs = make_plan(what, scale, seeds=numbers, only=only or (), protocol=protocol, preset=preset)
+    settings = WorkSettings(
         device=device,
         seeds_a_piece=seeds_a_piece,
         analysis=not no_analysis,
         small=small,
-        keep_weights=Orders.keep_weights if keep_weights is None else keep_weights,
+        keep_weights=WorkSettings.keep_weights if keep_weights is None else keep_weights,
         retry=retry,
         minutes=minutes,
     )
@@ -112,52 +109,65 @@ def reproduce(
     check_report(out)
     if not no_train:
         check_place(out, scale)
-    if plan:
-        print_plan(cells, out, orders)
-    elif no_train and not any(run_folders(out / RUNS)):
+    elif not any(run_folders(out / "runs")):
         raise UserError(
-            f"no runs in {out}: name the --out of an earlier ctlpp reproduce, or leave out --no-train"
+            f"no runs in {out}: name the ‹out› of an earlier reproduction, or leave out ‹no_train›"
         )
+    if plan:
+        print_plan(runs, out, settings)
     else:
-        work_off([] if no_train else cells, out, orders, page)
+        carry_out_and_write([] if no_train else runs, out, settings, page)
 
 
-def work_off(cells: Sequence[PlannedRun], out: Path, orders: Orders, page: Path | None) -> None:
-    """Execute the plan and say what has become of it."""
+def carry_out_and_write(
+    runs: Sequence[PlannedRun], out: Path, settings: WorkSettings, page: Path | None
+) -> None:
+    """Train what is missing, write tables and figures, and say how it ended."""
     import torch
 
-    from ctlpp.cli.main import fail
-    from ctlpp.reproduce.executing import MachineError, execute, machine_trouble
-    from ctlpp.reproduce.page import write_page
+    from ctlpp.reproduce.page import write_page, write_results
+    from ctlpp.reproduce.work import Throttle, carry_out
     from ctlpp.training.engine import find_device
 
-    if find_device(orders.device).type == "cpu" and all(cell.preset == "quick" for cell in cells):
+    if find_device(settings.device).type == "cpu" and all(run.preset == "quick" for run in runs):
         torch.set_num_threads(1)  # such small products gain nothing from a second thread
-    try:
-        outcome, written = execute(cells, out, orders, Terminal())
+    pages = Throttle(lambda: write_results(out), PAGES_EVERY)
+    with one_line_errors():
+        try:
+            with live_table() as watch:
+                outcome = carry_out(runs, out, settings, watch, pages.changed)
+        except KeyboardInterrupt:
+            write_results(out)
+            raise
+        written = write_results(out)
         if page is not None:
             write_page(out, page)
+    said = written.message(outcome.seeds, sum(len(run.seeds) for run in runs))
+    echo(f"{said}\nTables, figures and report in {out}")
+    report_outcome(outcome)
+
+
+@contextmanager
+def one_line_errors() -> Iterator[None]:
+    """A failure of the machine is one line and exit code 1; after an interrupt the line says how to go on."""
+    from ctlpp.cli.main import fail
+    from ctlpp.reproduce.work import MachineError, machine_trouble
+
+    try:
+        yield
     except KeyboardInterrupt as stop:
-        raise KeyboardInterrupt(how_to_go_on(stop)) from stop
+        why = str(stop).partition(";")[0] or "interrupted"
+        raise KeyboardInterrupt(f"{why}; go on with: {shlex.join(['ctlpp', *sys.argv[1:]])}") from stop
     except MachineError as error:
-        fail(str(error), code=1)
+        fail(error.on_command_line(), code=1)
     except (OSError, ValueError) as error:
         if not (line := machine_trouble(error)):
             raise
         fail(line, code=1)
-    said = written.message(outcome.seeds, sum(len(cell.seeds) for cell in cells))
-    typer.echo(f"{said}\nTables, figures and report in {out}")
-    finish(outcome)
 
 
-def how_to_go_on(stop: BaseException) -> str:
-    """The line that an interrupted reproduction ends with."""
-    why = str(stop).partition(";")[0] or "interrupted"
-    return f"{why}; go on with: {shlex.join(['ctlpp', *sys.argv[1:]])}"
-
-
-def finish(outcome: Outcome) -> None:
-    """Report what did not work, with the exit code that belongs to it."""
+def report_outcome(outcome: Outcome) -> None:
+    """Print what did not work, and leave with the exit code that belongs to it."""
     from ctlpp.cli.main import fail
 
     for folder, reason in outcome.failed.items():
@@ -166,70 +176,125 @@ def finish(outcome: Outcome) -> None:
         remedy = "try them again with --retry, or remove a folder to begin it anew"
         fail(f"{len(outcome.failed)} of the runs failed; {remedy}", code=1)
     if outcome.busy:
-        fail(f"{outcome.busy[0]} is in use by another process: wait for it, or choose other cells or seeds")
+        fail(f"{outcome.busy[0]} is in use by another process: wait for it, or choose other runs or seeds")
 
 
-class Terminal:
-    """Shows on stderr how the work goes on."""
-
-    @contextmanager
-    def training(self, title: str) -> Iterator[object]:
-        """The live table of `ctlpp train` and a line in the end, or lines."""
-        from ctlpp.cli.output import TrainingDisplay
-
-        with TrainingDisplay(title) as watch:
-            yield watch
-        if watch.console.is_terminal and watch.scores:
-            watch.console.print(watch.line(watch.evaluated, watch.scores), markup=False, soft_wrap=True)
-
-    @contextmanager
-    def analysing(self) -> Iterator[Start]:
-        """A bar."""
-        from ctlpp.analysis.study import STAGES
-        from ctlpp.cli.output import progress
-        from ctlpp.words import plural
-
-        with ExitStack() as bars:
-            yield lambda seeds: bars.enter_context(progress(f"Analysing {plural(seeds)}", STAGES * seeds))
-
-    def note(self, line: str) -> None:
-        """As it is."""
-        print(line, file=sys.stderr, flush=True)
-
-
-def print_plan(cells: Sequence[PlannedRun], out: Path, orders: Orders) -> None:
-    """What there is, what is to do and what it costs."""
+def print_plan(runs: Sequence[PlannedRun], out: Path, settings: WorkSettings) -> None:
+    """What there is, what is to do and what it costs, also on a device that is not there."""
     from ctlpp.cli.output import make_table, print_table
     from ctlpp.reproduce.cost import DEVICES, START, remaining
-    from ctlpp.reproduce.pieces import stand
+    from ctlpp.reproduce.pieces import run_status
+    from ctlpp.training.engine import find_device
     from ctlpp.words import duration, plural
 
-    kind = _kind(orders.device)
-    rows = make_table("", "cell", "seeds", "finished", "to train", "steps", "time")
-    standings = [stand(out, cell, orders.seeds_a_piece) for cell in cells]
-    costs = [remaining(standing, kind) for standing in standings]
-    for standing, cost in zip(standings, costs, strict=True):
-        cell, done = standing.cell, len(standing.finished)
-        takes = duration(cost) if cost else "–"
-        rows.add_row(
-            cell.name, f"{len(cell.seeds)}", f"{done}", f"{len(cell.seeds) - done}", f"{cell.steps:,}", takes
-        )
-    begun = [piece for standing in standings for piece in standing.to_do if piece.step]
-    notes = [f"{piece.folder} goes on at step {piece.step:,}." for piece in begun]
-    failed = [piece for standing in standings for piece in standing.to_do if piece.failure]
-    notes += [f"{piece.folder} failed: {piece.failure}; --retry takes it up again." for piece in failed]
-    left = sum(len(one.cell.seeds) - len(one.finished) for one in standings)
-    whole = sum(costs) + (START[kind] if left else 0)
-    print_table(rows, *notes, f"{plural(left)} to train: about {duration(whole)} on {DEVICES[kind]}.")
+    kind = settings.device.partition(":")[0]
+    if kind not in DEVICES:
+        kind = find_device(settings.device).type
+    table = make_table("", "run", "seeds", "finished", "to train", "steps", "time")
+    notes, left, whole = [], 0, 0.0
+    for status in (run_status(out, run, settings.seeds_a_piece) for run in runs):
+        cost, planned, done = remaining(status, kind), len(status.run.seeds), len(status.finished)
+        numbers = (f"{planned}", f"{done}", f"{planned - done}", f"{status.run.steps:,}")
+        table.add_row(status.run.name, *numbers, duration(cost) if cost else "–")
+        left, whole = left + planned - done, whole + cost
+        for piece in status.to_do:
+            notes += [f"{piece.folder} goes on at step {piece.step:,}."] if piece.step else []
+            notes += (
+                [f"{piece.folder} failed: {piece.failure}; try it with --retry."] if piece.failure else []
+            )
+    whole += START[kind] if left else 0
+    print_table(table, *notes, f"{plural(left)} to train: about {duration(whole)} on {DEVICES[kind]}.")
 
 
-def _kind(device: str) -> str:
-    """The kind of device to estimate for; it need not be there."""
-    if device == "auto":
-        from ctlpp.training.engine import find_device
+def demo(
+    out: Annotated[Path, Option(help="The folder to write.", metavar="DIR")] = Path("demo"),
+    seeds: Annotated[int, Option(help="Seeds of each model.", min=1)] = 8,
+    steps: Annotated[int | None, Option(help="Training steps. [default: those of the quick preset]")] = None,
+    fresh: Annotated[bool, Option("--fresh", help="Forget what is there and start anew.")] = False,
+) -> None:
+    """The paper's phenomenon in a few minutes on two cores: three models, two tasks, eight seeds, one page.
 
-        return find_device(device).type
-    kind = device.partition(":")[0]
-    if kind not in ("cpu", "cuda"):
-        raise UserError(f"unknown device {device!r}: choose from auto, cpu, cuda")
-    return kind
+    Kill it whenever you like: the same command goes on.
+    """
+    from ctlpp.cli.output import print_table
+    from ctlpp.report.page import write_report
+    from ctlpp.reproduce.plan import demo_plan
+    from ctlpp.reproduce.work import WorkSettings, carry_out
+
+    if fresh:
+        for part in ("data", "runs"):
+            shutil.rmtree(out / part, ignore_errors=True)
+    runs = demo_plan(seeds, steps)
+    workers = min(len(runs), os.cpu_count() or 1)
+    with one_line_errors():
+        prove_data(runs, out)
+        with live_table() as watch:
+            outcome = carry_out(runs, out, WorkSettings(device="cpu", workers=workers, figures=True), watch)
+        page = (out / "report.html").resolve()
+        write_report([out / "runs"], page, force=True)
+    print_table(demo_table(runs, out), f"Look inside every seed: open {page} in a browser")
+    report_outcome(outcome)
+
+
+def prove_data(runs: Sequence[PlannedRun], out: Path) -> None:
+    """Write the datasets of a plan that are not there yet, and prove them all."""
+    from ctlpp.benchmark.dataset import generate
+    from ctlpp.storage.proof import check
+
+    for variant, options in {run.variant: run.options for run in runs}.items():
+        folder = out / "data" / variant
+        if not folder.exists():
+            generate(variant, **options).save(folder)
+        sizes = ", ".join(f"{number:,} {split}" for split, number in check(folder).examples.items())
+        echo(f"{folder}: {sizes}; every answer, every split and every checksum proved")
+
+
+def demo_table(runs: Sequence[PlannedRun], out: Path) -> Table:
+    """Accuracies of all seeds, with the published full-size numbers beside ours."""
+    from ctlpp.cli.output import make_table, solved, spread
+    from ctlpp.reproduce.pieces import run_status
+    from ctlpp.runs.folder import read_run
+    from ctlpp.statistics.published import PUBLISHED, SOLVED
+
+    columns = ("IID", "OOD", f"seeds above {SOLVED} OOD", "paper, full size: IID", "OOD")
+    table = make_table("Accuracy, mean ± standard deviation over seeds", "variant", "model", *columns, left=2)
+    for run in sorted(runs, key=lambda run: run.variant, reverse=True):
+        pieces = [piece for piece in run_status(out, run).found if piece.finished]
+        found = [seed.accuracy for piece in pieces for seed in read_run(piece.folder).seeds]
+        if found:
+            iid, ood = ([accuracy[split] for accuracy in found] for split in ("iid", "ood"))
+            published = PUBLISHED[run.model, run.variant]
+            theirs = [f"{mean:.2f}" for mean, _ in (published.iid, published.ood)]
+            table.add_row(run.variant, run.model, spread(iid), spread(ood), solved(ood), *theirs)
+    return table
+
+
+@contextmanager
+def live_table() -> Iterator[Callable[[str], TrainingDisplay]]:
+    """Shows on stderr how pieces are trained; gives what makes an observer for the title of a piece."""
+    from rich.console import Console
+    from rich.live import Live
+    from rich.progress_bar import ProgressBar
+    from rich.table import Table
+
+    from ctlpp.cli.output import TrainingDisplay, by_split, spread
+
+    console = Console(stderr=True, highlight=False)
+    shown: list[TrainingDisplay] = []
+
+    def watch(title: str) -> TrainingDisplay:
+        shown.append(TrainingDisplay(title, console))
+        return shown[-1]
+
+    def table() -> Table:
+        grid = Table.grid(padding=(0, 2))
+        for one in shown[-ROWS:]:
+            bar = [ProgressBar(one.stats.steps, one.stats.step, width=24)] if one.stats else []
+            accuracies = [f"{split} {spread(found[0])}" for split, found in by_split(one.scores).items()]
+            grid.add_row(one.title, *bar, *accuracies)
+        return grid
+
+    with (
+        Live(get_renderable=table, console=console, transient=True) if console.is_terminal else nullcontext()
+    ):
+        yield watch

@@ -2,8 +2,8 @@
 
 Example:
     >>> from ctlpp.reproduce.plan import plan
-    >>> (cell,) = plan("table1", only=["ndr-R-released"])
-    >>> round(seconds(cell, len(cell.seeds), "cuda") / 60)  # 25 seeds on an H200
+    >>> (run,) = plan("table1", only=["ndr-R-released"])
+    >>> round(seconds(run, len(run.seeds), "cuda") / 60)  # 25 seeds on an H200
     15
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ctlpp.reproduce.pieces import Standing
+from ctlpp.reproduce.pieces import RunStatus
 from ctlpp.reproduce.plan import PlannedRun
 
 DEVICES = {"cuda": "one NVIDIA H200", "cpu": "two CPU cores"}  # where this was measured
@@ -36,13 +36,13 @@ _BATCH = {
 _AROUND = {"cuda": 10.0, "cpu": 3.0}  # seconds a piece: beginning, evaluations, analysis
 
 
-def seconds(cell: PlannedRun, seeds: int, device: str = "cuda", steps: int | None = None) -> float:
-    """Training so many seeds of a cell in one piece on a `cuda` or `cpu` device, with all that belongs to it."""
+def seconds(run: PlannedRun, seeds: int, device: str = "cuda", steps: int | None = None) -> float:
+    """Training so many seeds of a planned run in one piece on a `cuda` or `cpu` device, with all that belongs to it."""
     if not seeds:
         return 0.0
-    each = (_QUICK if cell.preset == "quick" else _FULL)[device][cell.model]
-    smaller = _BATCH.get((cell.model, cell.variant), 1) if cell.preset == "released" else 1
-    steps = cell.steps if steps is None else steps
+    each = (_QUICK if run.preset == "quick" else _FULL)[device][run.model]
+    smaller = _BATCH.get((run.model, run.variant), 1) if run.preset == "released" else 1
+    steps = run.steps if steps is None else steps
     return steps * step_time(each, seeds / smaller) / 1000 + _AROUND[device]
 
 
@@ -60,9 +60,7 @@ def step_time(each: Mapping[int, float], seeds: float) -> float:
     return float(np.interp(seeds, list(each), [crowd * time for crowd, time in each.items()]))
 
 
-def remaining(standing: Standing, device: str = "cuda") -> float:
-    """Seconds for what is to do of a cell."""
-    return sum(
-        seconds(standing.cell, len(piece.seeds), device, standing.cell.steps - piece.step)
-        for piece in standing.to_do
-    )
+def remaining(status: RunStatus, device: str = "cuda") -> float:
+    """Seconds for what is to do of a planned run."""
+    run = status.run
+    return sum(seconds(run, len(piece.seeds), device, run.steps - piece.step) for piece in status.to_do)

@@ -1,7 +1,7 @@
-"""A cell's work is cut by seeds: each piece is a run folder `OUT/runs/<cell>/<first>-<last>` with seeds of its own.
+"""Pieces: a planned run is cut by seeds, and every piece is a run folder `OUT/runs/<name>/<first>-<last>`.
 
-A seed belongs to one piece. What is begun stays as it was cut, so a cell can be trained with other seeds today than
-tomorrow, or by two processes at a time.
+A seed belongs to one piece. What is begun stays as it was cut, so a run can be trained with other seeds tomorrow than
+today, or by two processes at a time. A piece that failed has a note beside its folder, `<first>-<last>.failed.json`.
 
 Example:
     >>> cut([0, 1, 2, 5, 6, 7, 8, 9], at_most=3)
@@ -10,40 +10,47 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+import traceback
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from ctlpp.benchmark.variants import Settings
-from ctlpp.files import UserError, make_folder
-from ctlpp.reproduce.failures import read_failure
-from ctlpp.reproduce.holding import held
-from ctlpp.reproduce.plan import SIZES, PlannedRun
-from ctlpp.runs.folder import read_run, run_folders
-from ctlpp.runs.untrusted import as_dict, as_list
+from ctlpp.files import UserError, lock, make_folder, write_json
+from ctlpp.reproduce.plan import PlannedRun, Scale, plan
+from ctlpp.runs.folder import read_run
+from ctlpp.runs.untrusted import DamagedError, as_dict, as_list, as_str, read_json
 from ctlpp.training.recipe import watching
 
-MOST = 10_000  # seeds in a piece
-_LEFT = ("results.md", "results.parquet", "figures", "report.html")  # by a process that came to no run
+MOST_SEEDS = 10_000  # in a piece
+_WRITTEN = ("results.md", "results.parquet", "figures", "report.html")  # also where no run is yet
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Some seeds of a cell, in a run folder of their own."""
+    """Some seeds of a planned run, in a run folder of their own."""
 
+    run: PlannedRun
     folder: Path
     seeds: tuple[int, ...]
     finished: bool = False
     step: int = 0  # steps that are saved
     failure: str = ""  # why it failed, if it did
 
+    @property
+    def out(self) -> Path:
+        """The folder of the whole plan."""
+        return self.folder.parents[2]
+
 
 @dataclass(frozen=True)
-class Standing:
-    """What of a cell is there and what is to do."""
+class RunStatus:
+    """What of a planned run is there and what is to do."""
 
-    cell: PlannedRun
+    run: PlannedRun
     found: tuple[Piece, ...]  # pieces that exist
     to_do: tuple[Piece, ...]  # those that are not finished, and new ones for the seeds that no piece has
 
@@ -51,46 +58,21 @@ class Standing:
     def finished(self) -> tuple[int, ...]:
         """The planned seeds that are trained."""
         done = {seed for piece in self.found if piece.finished for seed in piece.seeds}
-        return tuple(seed for seed in self.cell.seeds if seed in done)
+        return tuple(seed for seed in self.run.seeds if seed in done)
 
 
-def check_place(out: Path, scale: str) -> None:
-    """Refuse a folder of something else, or with runs of another scale; one that is not there is fine."""
-    if not out.is_dir():
-        return
-    strange = sorted(
-        path.name for path in out.iterdir() if path.name not in _LEFT and not path.name.startswith(".")
-    )
-    if strange and not (out / "runs").is_dir():
-        raise UserError(
-            f"{out} holds other files ({strange[0]}, …): choose an empty or a new folder with --out"
-        )
-    for folder in run_folders(out / "runs"):
-        found = scale_of(read_run(folder, folder.name).config)
-        if found not in (None, scale):
-            raise UserError(
-                f"{out} has runs of --scale {found} ({folder.relative_to(out)}), not of {scale}: choose another folder"
-                " with --out"
-            )
-
-
-def scale_of(config: dict[str, Any]) -> str | None:
-    """The scale whose data a run was trained on, as the number of examples tells."""
-    train = as_dict(as_dict(config.get("task")).get("recipe")).get("train")
-    for scale, size in SIZES.items():
-        if train in (dict(options).get("train", Settings.train) for options in (size.data, size.staged)):
-            return scale
-    return None
-
-
-def stand(out: Path, cell: PlannedRun, at_most: int | None = None) -> Standing:
+def run_status(out: Path, run: PlannedRun, at_most: int | None = None) -> RunStatus:
     """Look at what is there. `at_most`: seeds in a new piece. Raises UserError if something else is there."""
-    found = tuple(find_pieces(out, cell))
+    found = find_pieces(out, run)
     taken = {seed for piece in found for seed in piece.seeds}
-    begun = [piece for piece in found if not piece.finished and {*piece.seeds} & {*cell.seeds}]
-    missing = [seed for seed in cell.seeds if seed not in taken]
-    fresh = [new_piece(out, cell, seeds) for seeds in cut(missing, min(at_most or MOST, MOST))]
-    return Standing(cell, found, tuple(sorted([*begun, *fresh], key=lambda piece: piece.seeds)))
+    begun = [piece for piece in found if not piece.finished and {*piece.seeds} & {*run.seeds}]
+    new = []
+    for seeds in cut(
+        [seed for seed in run.seeds if seed not in taken], min(at_most or MOST_SEEDS, MOST_SEEDS)
+    ):
+        folder = out / "runs" / run.name / f"{seeds[0]}-{seeds[-1]}"
+        new.append(Piece(run, folder, seeds, failure=read_failure(folder)))
+    return RunStatus(run, tuple(found), tuple(sorted([*begun, *new], key=lambda piece: piece.seeds)))
 
 
 def cut(seeds: Sequence[int], at_most: int | None = None) -> list[tuple[int, ...]]:
@@ -104,41 +86,33 @@ def cut(seeds: Sequence[int], at_most: int | None = None) -> list[tuple[int, ...
     return ranges
 
 
-def new_piece(out: Path, cell: PlannedRun, seeds: tuple[int, ...]) -> Piece:
-    """A piece of a cell that need not exist."""
-    folder = out / "runs" / cell.name / f"{seeds[0]}-{seeds[-1]}"
-    return Piece(folder, seeds, failure=read_failure(folder))
+def find_pieces(out: Path, run: PlannedRun) -> list[Piece]:
+    """The pieces of a run that exist, checked to be what they should be; other folders are left alone."""
+    pieces = []
+    for folder in sorted((out / "runs" / run.name).glob("*-*")):
+        name = re.fullmatch(r"(\d{1,10})-(\d{1,10})", folder.name)
+        seeds = range(int(name[1]), int(name[2]) + 1) if name and folder.is_dir() else range(0)
+        if 0 < len(seeds) <= MOST_SEEDS:
+            pieces.append(_read_piece(folder, tuple(seeds), run))
+    return pieces
 
 
-def find_pieces(out: Path, cell: PlannedRun) -> Iterator[Piece]:
-    """The pieces of a cell that exist, checked to be what they should be."""
-    place = out / "runs" / cell.name
-    folders = [path for path in place.iterdir() if path.is_dir()] if place.is_dir() else []
-    for folder in sorted(folders):
-        first, _, last = folder.name.partition("-")
-        if not (first.isdecimal() and last.isdecimal() and 0 <= int(last) - int(first) < MOST):
-            continue  # somebody's own
-        seeds = tuple(range(int(first), int(last) + 1))
-        yield _read_piece(folder, seeds, cell)
-
-
-def _read_piece(folder: Path, seeds: tuple[int, ...], cell: PlannedRun) -> Piece:
-    ended = (folder / "result.json").exists()
-    if not (folder / "config.json").exists() and not ended:
-        return Piece(folder, seeds, failure=read_failure(folder))  # somebody was about to begin
-    record = read_run(folder, folder.name, with_history=True)
+def _read_piece(folder: Path, seeds: tuple[int, ...], run: PlannedRun) -> Piece:
+    ended, failure = (folder / "result.json").exists(), read_failure(folder)
+    if not ended and not (folder / "config.json").exists():  # somebody was about to begin
+        return Piece(run, folder, seeds, failure=failure)
+    record, saved = read_run(folder, with_history=True), saved_step(folder)
     if record.state == "version":
-        raise UserError(f"{folder} was {record.reason}: choose another folder with --out")
-    damage = f"{folder} is damaged ({record.reason}): remove that folder, and its seeds are trained again"
-    if "seeds" not in record.config:  # there is no config.json that says what it is
-        raise UserError(damage)
-    check_settings(folder, record.config, cell)
+        raise UserError(f"{folder} was {record.reason}: choose another ‹out›")
+    if "seeds" not in record.config or (record.state == "damaged" and ended and not saved):
+        remedy = "remove that folder, and its seeds are trained again"
+        raise UserError(f"{folder} is damaged ({record.reason}): {remedy}")
+    if mismatch := first_mismatch(record.config, run):
+        raise UserError(f"the run in {folder} {mismatch}: choose another ‹out›")
     if record.config["seeds"] != list(seeds):
         raise UserError(f"{folder} does not hold the seeds that its name says: remove or rename that folder")
-    done, saved = record.state == "finished", saved_step(folder)
-    if record.state == "damaged" and ended and not saved:  # a checkpoint would give result and history anew
-        raise UserError(damage)
-    return Piece(folder, seeds, done, cell.steps if done else saved, read_failure(folder))
+    finished = record.state == "finished"  # else a checkpoint gives lost or damaged files anew
+    return Piece(run, folder, seeds, finished, run.steps if finished else saved, failure)
 
 
 def saved_step(folder: Path) -> int:
@@ -147,26 +121,22 @@ def saved_step(folder: Path) -> int:
     return max((int(number) for number in numbers if number.isdecimal()), default=0)
 
 
-def check_settings(folder: Path, config: dict[str, Any], cell: PlannedRun) -> None:
-    """Refuse a run that is not what the plan has under its name."""
-    if other := first_mismatch(config, cell):
-        raise UserError(f"the run in {folder} {other}: choose another folder with --out")
-
-
-def first_mismatch(config: dict[str, Any], cell: PlannedRun) -> str:
-    """In what a run is not what the plan has under its name; empty if in nothing."""
-    names = ("model", "variant", "protocol", "preset")
-    wanted = {name: getattr(cell, name) for name in names} | asdict(cell.recipe) | _data_settings(cell)
-    task = as_dict(config.get("task"))
-    found = (
-        as_dict(config.get("recipe"))
-        | as_dict(task.get("recipe"))
-        | {name: config.get(name) for name in names}
-    )
-    found |= {name: task.get(name) for name in ("seed", "shared_functions", "shared_symbols")}
-    found |= {
-        name: len(as_list(task.get(name)) or as_dict(task.get(name))) for name in ("symbols", "functions")
+def first_mismatch(config: dict[str, Any], run: PlannedRun) -> str:
+    """In what the config of a run is not what the plan has; empty if in nothing."""
+    settings, task = Settings(variant=run.variant, **run.options), as_dict(config.get("task"))
+    names = ("seed", "shared_functions", "shared_symbols")
+    wanted: dict[str, Any] = {
+        "model": run.model,
+        "variant": run.variant,
+        "protocol": run.protocol,
+        "preset": run.preset,
     }
+    found = {name: config.get(name) for name in wanted}
+    wanted |= dict(run.sizes) | asdict(run.recipe) | settings.of_splits()
+    found |= as_dict(config.get("options")) | as_dict(config.get("recipe")) | as_dict(task.get("recipe"))
+    wanted |= {name: getattr(settings, name) for name in (*names, "symbols", "functions")}
+    found |= {name: task.get(name) for name in names}
+    found |= {"symbols": len(as_list(task.get("symbols"))), "functions": len(as_dict(task.get("functions")))}
     for name, value in wanted.items():
         value = list(value) if isinstance(value, tuple) else value
         if name not in watching(wanted) and found.get(name) != value:
@@ -174,18 +144,59 @@ def first_mismatch(config: dict[str, Any], cell: PlannedRun) -> str:
     return ""
 
 
-def _data_settings(cell: PlannedRun) -> dict[str, Any]:
-    """The settings of the data, under the names that a run notes them by."""
-    settings = Settings(variant=cell.variant, **cell.options)
-    names = ("seed", "symbols", "functions", "shared_functions", "shared_symbols")
-    return settings.of_splits() | {name: getattr(settings, name) for name in names}
-
-
-def take(out: Path, cell: PlannedRun, piece: Piece) -> bool:
+def take(piece: Piece) -> bool:
     """Make the folder of a new piece; false if another process has taken one of its seeds meanwhile."""
-    with held(out, "all", wait=True):
-        others = [other for other in find_pieces(out, cell) if other.folder != piece.folder]
+    with lock(piece.out / ".locks" / "all", wait=True):
+        others = [other for other in find_pieces(piece.out, piece.run) if other.folder != piece.folder]
         if not piece.folder.exists() and any({*other.seeds} & {*piece.seeds} for other in others):
             return False
         make_folder(piece.folder)
     return True
+
+
+def check_place(out: Path, scale: Scale) -> None:
+    """Refuse a folder of something else, or with runs of the other scale; one that is not there is fine."""
+    if not out.is_dir():
+        return
+    names = sorted(path.name for path in out.iterdir() if not path.name.startswith("."))
+    strange = [name for name in names if name not in _WRITTEN]
+    if strange and "runs" not in names:
+        raise UserError(
+            f"{out} holds other files ({strange[0]}, …): choose an empty or a new folder as ‹out›"
+        )
+    other: Scale = "quick" if scale == "full" else "full"
+    for run in plan("all", other):
+        for folder in (out / "runs" / run.name).glob("*-*"):
+            config = read_run(folder).config
+            if config and not first_mismatch(config, run):
+                raise UserError(f"{folder} is of the scale {other}, not {scale}: choose another ‹out›")
+
+
+def note_failure(folder: Path, error: BaseException) -> str:
+    """Write down why a piece failed; gives the reason in one line."""
+    first = str(error).partition("\n")[0]
+    reason = first if isinstance(error, ValueError) else f"{type(error).__name__}: {first}"
+    when = datetime.now(UTC).isoformat(timespec="seconds")
+    note = {"reason": reason, "when": when, "traceback": traceback.format_exception(error)}
+    write_json(_failure_of(folder), note)
+    return reason
+
+
+def read_failure(folder: Path) -> str:
+    """Why a piece failed; empty if it did not, or if its folder is gone: it then begins anew."""
+    path = _failure_of(folder)
+    if not path.is_file() or not folder.is_dir():
+        return ""
+    try:
+        return as_str(read_json(path).get("reason")) or f"{path.name} has no reason"
+    except DamagedError as error:
+        return str(error)
+
+
+def forget_failure(folder: Path) -> None:
+    """Let a piece be tried again."""
+    _failure_of(folder).unlink(missing_ok=True)
+
+
+def _failure_of(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.failed.json")

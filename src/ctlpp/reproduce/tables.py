@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from ctlpp.analysis.measures import MEASURES, PREDICTORS
 from ctlpp.reproduce.cost import seconds
-from ctlpp.reproduce.failures import read_failure
 from ctlpp.reproduce.judge import UNDECIDED
+from ctlpp.reproduce.pieces import read_failure
 from ctlpp.reproduce.plan import PlannedRun
 from ctlpp.reproduce.results import RUNS, Results, correlations
 from ctlpp.reproduce.run_result import ALL, RULE, Row, RunResult

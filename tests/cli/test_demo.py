@@ -1,0 +1,64 @@
+"""`ctlpp demo`, shortened: it runs, can be repeated, and its claim holds."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import pytest
+
+from ctlpp.benchmark.dataset import generate
+from ctlpp.reproduce.plan import DEMO_DATA, demo_plan
+from ctlpp.training.recipe import recipe_for
+from ctlpp.training.train import train
+
+
+def test_the_demo_ends_with_a_table_and_a_page_and_can_be_repeated(command: Callable[..., Any]) -> None:
+    first = command("demo", "--seeds", "2", "--steps", "4")
+    assert first.code == 0
+    for words in ("2,200 train", "proved", "lstm", "transformer", "ndr", "IID", "OOD", "paper, full size"):
+        assert words in first.out
+    assert {path.name for path in Path("demo/runs").iterdir()} == {run.name for run in demo_plan()}
+    assert Path("demo/report.html").stat().st_size > 10_000
+    second = command("demo", "--seeds", "2", "--steps", "4")
+    assert (second.code, second.err, second.out) == (0, "", first.out)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no groups of processes")
+def test_ctrl_c_ends_the_demo_begins_nothing_more_and_says_how_to_go_on(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "ctlpp", "demo", "--out", str(tmp_path), "--seeds", "1"]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    while not list(tmp_path.glob("runs/*/*/config.json")):
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.1)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all processes
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    last = errors.splitlines()[-1]
+    assert last == f"ctlpp: interrupted; go on with: ctlpp demo --out {tmp_path} --seeds 1"
+    assert len(list(tmp_path.glob("runs/*"))) <= (os.cpu_count() or 1)
+
+
+def test_the_lstm_composes_and_the_ndr_fails_to_although_both_fit() -> None:
+    """Each as the demo trains it; the NDR only until both seeds fit: from then on OOD stays where it is."""
+    data = generate("R", **DEMO_DATA)
+    until_it_fits = recipe_for(
+        "ndr", "quick", early_stop=1, eval_every=100, settled_accuracy=0.93, settled_change=1.0
+    )
+    accuracy = {}
+    for model, recipe in (("lstm", recipe_for("lstm", "quick")), ("ndr", until_it_fits)):
+        run = train(model, data, seeds=[1, 3], preset="quick", recipe=recipe, device="cpu", observers=[])
+        accuracy[model] = [fmean(row[split] for row in run.table()) for split in ("iid", "ood")]
+    assert accuracy["lstm"][0] > 0.98
+    assert accuracy["lstm"][1] > 0.9
+    assert accuracy["ndr"][0] > 0.9
+    assert accuracy["ndr"][1] < 0.75

@@ -1,0 +1,289 @@
+"""Carrying out a plan: nothing twice, nothing forgotten, and one failure does not stop the others."""
+
+from __future__ import annotations
+
+import errno
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+import safetensors.torch
+from tests.reproduce.small import small_run
+
+import ctlpp.training.train
+from ctlpp.files import lock
+from ctlpp.models.zoo import build
+from ctlpp.reproduce import work
+from ctlpp.reproduce.pieces import run_status
+from ctlpp.reproduce.plan import PlannedRun
+from ctlpp.reproduce.work import Deadline, MachineError, Outcome, Throttle, WorkSettings, carry_out
+from ctlpp.training.loop import Interrupted
+
+ON_R, ON_A = small_run(0, 1), small_run(0, variant="A")
+PLAIN = WorkSettings(device="cpu", analysis=False)
+train = ctlpp.training.train.train
+
+
+class Desk:
+    """A folder in which plans are carried out."""
+
+    def __init__(self, out: Path) -> None:
+        self.out = out
+        self.seen: list[tuple[str, str]] = []  # titles and notes
+
+    def carry_out(self, *plan: PlannedRun, **changes: Any) -> Outcome:
+        self.seen = []
+        return carry_out(plan, self.out, replace(PLAIN, **changes), self.watch)
+
+    def watch(self, title: str) -> object:
+        return SimpleNamespace(
+            on_start=lambda config, step: self.seen.append((title, f"step {step}")),
+            on_note=lambda line: self.seen.append((title, line)),
+        )
+
+    def files(self) -> dict[Path, int]:
+        """Everything that is no lock, with the time of its last change."""
+        files = [path for path in self.out.rglob("*") if path.is_file() and "lock" not in str(path)]
+        return {path: path.stat().st_mtime_ns for path in files}
+
+    def folder(self, run: PlannedRun) -> Path:
+        return self.out / "runs" / run.name / f"{run.seeds[0]}-{run.seeds[-1]}"
+
+    def result(self, run: PlannedRun) -> Any:
+        return json.loads((self.folder(run) / "result.json").read_text())["seeds"]
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path / "out")
+
+
+@pytest.fixture
+def failing(monkeypatch: pytest.MonkeyPatch) -> dict[str, BaseException]:
+    """Variants that cannot be trained, with the error."""
+    errors: dict[str, BaseException] = {}
+
+    def maybe(model: str, data: Any, **given: Any) -> Any:
+        if data.task.variant in errors:
+            raise errors[data.task.variant]
+        return train(model, data, **given)
+
+    monkeypatch.setattr(ctlpp.training.train, "train", maybe)
+    return errors
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_every_piece_is_trained_and_watched_and_a_second_time_nothing_is_touched(
+    desk: Desk, workers: int
+) -> None:
+    outcome = desk.carry_out(ON_R, ON_A, workers=workers)
+    assert sorted(outcome.done) == sorted([desk.folder(ON_R), desk.folder(ON_A)])
+    assert replace(outcome, done=[]) == Outcome(seeds=3)
+    on_r, on_a = (
+        f"{n}-released-quick, seeds 0-{last}" for n, last in (("1 of 2: lstm-R", 1), ("2 of 2: lstm-A", 0))
+    )
+    assert sorted(desk.seen) == [(on_r, "step 0"), (on_a, "step 0")]
+    assert [seed["seed"] for seed in desk.result(ON_R)] == [0, 1]
+    before = desk.files()
+    assert desk.carry_out(ON_R, ON_A, workers=workers) == Outcome(seeds=3)
+    assert desk.files() == before
+
+
+def test_a_run_cut_into_pieces_has_the_seeds_that_it_has_in_one_piece(desk: Desk) -> None:
+    desk.carry_out(small_run(0, 1, 2), seeds_a_piece=2)
+    parts = desk.result(small_run(0, 1)) + desk.result(small_run(2))
+    shutil.rmtree(desk.out)
+    desk.carry_out(small_run(0, 1, 2))
+    for part, whole in zip(parts, desk.result(small_run(0, 1, 2)), strict=True):
+        assert part["seed"] == whole["seed"]
+        assert part["accuracy"] == pytest.approx(whole["accuracy"])
+        assert part["loss"] == pytest.approx(whole["loss"], abs=1e-4)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_piece_interrupted_at_the_deadline_ends_as_if_nothing_had_happened(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    run = small_run(0, 1, steps=8)
+    with monkeypatch.context() as patch:
+        patch.setattr(Deadline, "check", lambda deadline: None)  # the time is up only once it trains
+        with pytest.raises(Interrupted, match=r"step 1 is saved in .*0-1"):
+            desk.carry_out(run, minutes=0.0, workers=workers)
+    assert not (desk.folder(run) / "result.json").exists()
+    assert desk.carry_out(run).done == [desk.folder(run)]
+    cut = desk.result(run)
+    shutil.rmtree(desk.out)
+    desk.carry_out(run)
+    assert cut == desk.result(run)
+
+
+def test_no_piece_is_begun_when_the_time_is_up(desk: Desk) -> None:
+    with pytest.raises(KeyboardInterrupt, match="the time is up"):
+        desk.carry_out(ON_R, minutes=0.0)
+    assert not desk.folder(ON_R).exists()
+
+
+def test_a_failure_is_noted_while_the_others_go_on_and_is_taken_up_on_request(
+    desk: Desk, failing: Any
+) -> None:
+    failing["R"] = RuntimeError("no luck\nat all")
+    folder, reason = desk.folder(ON_R), "RuntimeError: no luck"
+    assert desk.carry_out(ON_R, ON_A) == Outcome(done=[desk.folder(ON_A)], failed={folder: reason}, seeds=1)
+    assert desk.seen[0] == ("1 of 2: lstm-R-released-quick, seeds 0-1", f"failed: {reason}")
+    note = json.loads(folder.with_name("0-1.failed.json").read_text())
+    assert note["reason"] == reason
+    assert "no luck\nat all" in "".join(note["traceback"])
+    del failing["R"]
+    assert desk.carry_out(ON_R, ON_A) == Outcome(failed={folder: reason}, seeds=1)
+    assert desk.carry_out(ON_R, ON_A, retry=True) == Outcome(done=[folder], seeds=3)
+    assert not list(desk.out.rglob("*.failed.json"))
+
+
+def test_a_failed_piece_whose_folder_was_removed_begins_anew(desk: Desk, failing: Any) -> None:
+    failing["R"] = ValueError("no")
+    desk.carry_out(ON_R)
+    failing.clear()
+    shutil.rmtree(desk.folder(ON_R))
+    assert desk.carry_out(ON_R).done == [desk.folder(ON_R)]
+
+
+def test_a_gpu_that_fails_is_not_tried_with_the_rest_of_the_plan(desk: Desk, failing: Any) -> None:
+    failing["R"] = RuntimeError("CUDA error: an illegal memory access was encountered")
+    line = r"^the GPU has failed \(.*illegal memory access.*\): start again, with retry=True$"
+    with pytest.raises(MachineError, match=line):
+        desk.carry_out(ON_R, ON_A)
+    assert not desk.folder(ON_A).exists()
+
+
+def test_a_full_disk_stops_the_work_in_one_line_and_blames_no_piece(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(handle: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fsync", full)
+        with pytest.raises(
+            MachineError, match=r"cannot write .*0-1/\S+: No space left on device; .*: make room"
+        ):
+            desk.carry_out(ON_R)
+    assert not list(desk.out.rglob("*.part"))
+    assert not list(desk.out.rglob("*.failed.json"))
+    assert desk.carry_out(ON_R).done == [desk.folder(ON_R)]
+
+
+def test_a_piece_that_another_process_works_on_is_left_to_it(desk: Desk) -> None:
+    with lock(desk.out / ".locks" / f"{ON_R.name}.0-1"):
+        outcome = desk.carry_out(ON_R, ON_A)
+    assert outcome == Outcome(done=[desk.folder(ON_A)], busy=[desk.folder(ON_R)], seeds=1)
+    assert desk.seen[0][1] == "another process is at it; left to that one"
+
+
+def test_a_piece_that_the_other_process_has_finished_meanwhile_is_not_called_busy(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def finished_elsewhere(piece: Any) -> bool:
+        monkeypatch.undo()
+        assert desk.carry_out(piece.run).done == [piece.folder]
+        return False
+
+    monkeypatch.setattr(work, "take", finished_elsewhere)
+    assert desk.carry_out(ON_R) == Outcome(seeds=2)
+
+
+def test_an_analysis_that_is_missing_or_damaged_is_made_up_without_training(desk: Desk) -> None:
+    desk.carry_out(ON_R)
+    result, place = (desk.folder(ON_R) / name for name in ("result.json", "analysis/analysis.json"))
+    before, left = result.stat().st_mtime_ns, desk.folder(ON_R) / ".analysis.123.part"
+    left.mkdir()  # by a process that was killed
+    for damage in (None, lambda: place.unlink(), lambda: place.write_text("{")):
+        if damage is not None:
+            damage()
+        assert desk.carry_out(ON_R, analysis=True).done == [desk.folder(ON_R)]
+        assert json.loads(place.read_text())["seeds"] == [0, 1]
+        assert desk.carry_out(ON_R, analysis=True).done == []
+    assert result.stat().st_mtime_ns == before
+    assert not left.exists()
+    assert {path.suffix for path in place.parent.rglob("*") if path.is_file()} == {".json", ".parquet"}
+    desk.carry_out(ON_R, small=True)
+    place.write_text("{")
+    assert desk.carry_out(ON_R, analysis=True).done == []  # no checkpoint: it counts as not analysed
+
+
+def lose(path: Path) -> None:
+    path.unlink()
+
+
+def damage(path: Path) -> None:
+    path.write_text("{")
+
+
+def doctor(path: Path) -> None:
+    path.write_text(path.read_text().replace('"ood": 0.', '"ood": 7.'))
+
+
+@pytest.mark.parametrize(
+    ("name", "harm"),
+    [
+        ("metrics.parquet", lose),
+        ("metrics.parquet", damage),
+        ("result.json", damage),
+        ("result.json", doctor),
+    ],
+)
+def test_history_and_result_are_restored_from_the_checkpoint(
+    desk: Desk, name: str, harm: Callable[[Path], None]
+) -> None:
+    desk.carry_out(ON_R)
+    folder, result = desk.folder(ON_R), desk.result(ON_R)
+    history, weights = (
+        pq.read_table(folder / "metrics.parquet"),
+        folder / "checkpoint" / "step-000000004.safetensors",
+    )
+    before = weights.stat().st_mtime_ns
+    harm(folder / name)
+    (piece,) = run_status(desk.out, ON_R).to_do
+    assert (piece.folder, piece.step) == (folder, ON_R.steps)
+    assert desk.carry_out(ON_R).done == [folder]
+    assert pq.read_table(folder / "metrics.parquet") == history
+    assert desk.result(ON_R) == result
+    assert weights.stat().st_mtime_ns == before, "nothing was trained"
+    assert run_status(desk.out, ON_R).finished == (0, 1)
+
+
+def test_small_keeps_the_weights_of_the_best_and_the_worst_seed_and_no_checkpoint(desk: Desk) -> None:
+    run = small_run(0, 1, 2, steps=60)
+    desk.carry_out(run)
+    trained, folder = ctlpp.load_run(desk.folder(run)), desk.folder(run)
+    desk.carry_out(run, small=True)
+    assert not (folder / "checkpoint").exists()
+    ood = {seed["seed"]: (seed["accuracy"]["ood"], -seed["seed"]) for seed in desk.result(run)}
+    best, worst = max(ood, key=lambda seed: ood[seed]), min(ood, key=lambda seed: ood[seed])
+    kept = {path.name for path in (folder / "weights").iterdir()}
+    assert kept == {f"seed-{seed}.safetensors" for seed in (best, worst)}
+    model = build("lstm", trained.config["vocab_size"], trained.config["n_classes"], "quick")
+    model.load_state_dict(safetensors.torch.load_file(folder / "weights" / f"seed-{best}.safetensors"))
+    tokens = ctlpp.generate(run.variant, **run.options).tensors("ood")[3][0]
+    assert model.eval()(tokens).equal(trained.crowd.member(best).eval()(tokens))
+    assert desk.carry_out(run, small=True) == Outcome(seeds=3)
+
+
+def test_small_without_weights_keeps_none(desk: Desk) -> None:
+    desk.carry_out(ON_R, small=True, keep_weights=0)
+    names = {path.name for path in desk.folder(ON_R).iterdir()} - {".lock"}
+    assert names == {"config.json", "metrics.parquet", "result.json"}
+
+
+def test_a_throttle_calls_only_so_often() -> None:
+    calls: list[None] = []
+    for seconds, expected in ((-1.0, 2), (60.0, 2)):
+        throttle = Throttle(lambda: calls.append(None), seconds)
+        throttle.changed()
+        throttle.changed()
+        assert len(calls) == expected
