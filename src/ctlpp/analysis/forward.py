@@ -90,7 +90,10 @@ def pick(crowd: Crowd, rows: Sequence[int]) -> Crowd:
     group = list(rows)
     seed_buffers = {name: buffer[group] for name, buffer in crowd.seed_buffers.items()}
     return replace(
-        crowd, seeds=tuple(crowd.seeds[i] for i in group), weights=crowd.weights[group], seed_buffers=seed_buffers
+        crowd,
+        seeds=tuple(crowd.seeds[i] for i in group),
+        weights=crowd.weights[group],
+        seed_buffers=seed_buffers,
     )
 
 

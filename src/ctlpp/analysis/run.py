@@ -35,7 +35,9 @@ from ctlpp.storage.task_json import from_json
 from ctlpp.training.train import Run, check_data_matches_run, load_run
 
 check_target, fresh_folder = partial(check_folder, ANALYSIS), partial(write_folder, ANALYSIS)
-_ALIKE: dict[str, Callable[[Task], object]] = {  # what decides how a run is looked at, beyond `check_data_matches_run`
+_ALIKE: dict[
+    str, Callable[[Task], object]
+] = {  # what decides how a run is looked at, beyond `check_data_matches_run`
     "symbols": lambda task: task.symbols,
     "groups": lambda task: task.groups,
     "graphs": lambda task: [

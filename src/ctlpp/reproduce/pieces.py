@@ -26,7 +26,6 @@ from ctlpp.runs.untrusted import DamagedError, as_dict, as_list, as_str, read_js
 from ctlpp.training.recipe import watching
 
 MOST_SEEDS = 10_000  # in a piece
-_WRITTEN = ("results.md", "results.parquet", "figures", "report.html")  # also where no run is yet
 
 
 @dataclass(frozen=True)
@@ -159,11 +158,8 @@ def check_place(out: Path, scale: Scale) -> None:
     if not out.is_dir():
         return
     names = sorted(path.name for path in out.iterdir() if not path.name.startswith("."))
-    strange = [name for name in names if name not in _WRITTEN]
-    if strange and "runs" not in names:
-        raise UserError(
-            f"{out} holds other files ({strange[0]}, …): choose an empty or a new folder as ‹out›"
-        )
+    if names and not {"runs", "results.parquet"} & {*names}:
+        raise UserError(f"{out} holds other files ({names[0]}, …): choose an empty or a new folder as ‹out›")
     other: Scale = "quick" if scale == "full" else "full"
     for run in plan("all", other):
         for folder in (out / "runs" / run.name).glob("*-*"):
