@@ -239,7 +239,7 @@ def work_on(
 ) -> None:
     """Whatever a piece still needs: training, an analysis, a smaller folder."""
     from ctlpp.benchmark.dataset import generate
-    from ctlpp.figures.whole_run import analyze_run
+    from ctlpp.figures.run import analyze_run
     from ctlpp.training.train import train
 
     for left in folder.glob(".*.part"):  # by a process that was killed
