@@ -1,6 +1,7 @@
-"""Run folders in every state are found and shown as what they are."""
+"""Run folders in every state are read as what they are, and refused in one line where they must be."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.report.conftest import make_run, with_seeds
 
-from ctlpp.runs.folder import RunRecord, find_runs
+from ctlpp.runs.folder import RunRecord, find_runs, read_config, read_run
 
 
 def only(folder: Path) -> RunRecord:
@@ -20,14 +21,18 @@ def edit(path: Path, **changes: Any) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
 
+def refused(line: str) -> Any:
+    return pytest.raises(ValueError, match=f"^{re.escape(line)}")
+
+
 def test_runs_are_found_at_any_depth_and_once(tmp_path: Path) -> None:
     make_run(tmp_path / "a" / "run-10", analysed=False)
     make_run(tmp_path / "a" / "run-2", analysed=True)
     make_run(tmp_path / "b" / "c" / "d", analysed=False)
     (tmp_path / "empty" / ".hidden").mkdir(parents=True)
-    names = [record.name for record in find_runs([tmp_path])]
-    assert names == ["a/run-2", "a/run-10", "b/c/d"]
+    assert [record.name for record in find_runs([tmp_path])] == ["a/run-2", "a/run-10", "b/c/d"]
     assert len(find_runs([tmp_path, tmp_path / "a", tmp_path / "a" / "run-2"])) == 3
+    assert only(tmp_path / "b" / "c" / "d").name == "d"
 
 
 def test_a_link_to_a_run_is_followed_and_a_link_elsewhere_is_not(tmp_path: Path) -> None:
@@ -42,10 +47,6 @@ def test_a_link_to_a_run_is_followed_and_a_link_elsewhere_is_not(tmp_path: Path)
     assert [record.name for record in find_runs([here])] == ["another", "own/run"]
 
 
-def test_a_run_itself_may_be_named(tmp_path: Path) -> None:
-    assert only(make_run(tmp_path / "run")).name == "run"
-
-
 def test_a_finished_run_has_its_seeds(tmp_path: Path) -> None:
     record = only(make_run(tmp_path / "run", (0.25, 1.0)))
     assert (record.state, record.reason, record.step) == ("finished", "", 300)
@@ -56,151 +57,137 @@ def test_a_finished_run_has_its_seeds(tmp_path: Path) -> None:
 
 
 def test_an_unfinished_run_shows_its_last_evaluation(tmp_path: Path) -> None:
-    (make_run(tmp_path / "run") / "result.json").unlink()
-    record = only(tmp_path / "run")
-    assert (record.state, record.reason, record.step) == (
-        "unfinished",
-        "last evaluated at step 300 of 300",
-        300,
-    )
-    assert record.seeds[0].accuracy == {"iid": 0.5, "ood": 0.5}
-    assert record.seeds[0].by_length == {"iid": {2: 0.5}, "ood": {2: 0.5}}
-
-
-def test_seeds_of_an_unfinished_run_have_diverged_if_its_analysis_says_so(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run")
     (run / "result.json").unlink()
-    analysis = run / "analysis" / "analysis.json"
-    analysis.write_text(json.dumps(json.loads(analysis.read_text()) | {"diverged": [1, None, "2"]}))
+    record, reason = only(run), "last evaluated at step 300 of 300"
+    assert (record.state, record.reason, record.step) == ("unfinished", reason, 300)
+    assert record.seeds[0].accuracy == {"iid": 0.5, "ood": 0.5}
+    assert record.seeds[0].by_length == {"iid": {2: 0.5}, "ood": {2: 0.5}}
+    edit(run / "analysis" / "analysis.json", diverged=[1, None, "2"])
     assert [seed.diverged for seed in only(run).seeds] == [False, True, False]
-    analysis.write_text("{")
-    assert not any(seed.diverged for seed in only(run).seeds)
 
 
-def test_a_run_without_any_evaluation_says_so(tmp_path: Path) -> None:
-    run = make_run(tmp_path / "run", analysed=False)
-    (run / "result.json").unlink()
-    (run / "metrics.parquet").unlink()
-    assert only(tmp_path / "run").reason == "no evaluation yet, 300 steps planned"
-
-
-def test_a_run_that_was_saved_before_its_first_evaluation_is_unfinished_and_not_damaged(
-    tmp_path: Path,
-) -> None:
+def test_a_run_without_any_evaluation_is_unfinished_and_not_damaged(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", analysed=False)
     (run / "result.json").unlink()
     pq.write_table(pq.read_table(run / "metrics.parquet").slice(0, 0), run / "metrics.parquet")
+    record, reason = only(run), "no evaluation yet, 300 steps planned"
+    assert (record.state, record.reason, record.step) == ("unfinished", reason, None)
+    (run / "metrics.parquet").unlink()
+    assert only(run).reason == reason
+
+
+def test_diverged_seeds_need_no_accuracy_and_do_not_count(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", (0.2, 0.8), analysed=False)
+    lost = {"diverged": True, "diverged_at": 17, "accuracy": {"ood": None}, "by_length": 4}
+    with_seeds(run, {0: lost})
+    edit(run / "result.json", steps=float("inf"))
     record = only(run)
-    assert (record.state, record.reason, record.step) == (
-        "unfinished",
-        "no evaluation yet, 300 steps planned",
-        None,
-    )
+    assert (record.state, record.step, record.accuracies("ood")) == ("finished", None, [0.8])
+    assert (record.seeds[0].accuracy, record.seeds[0].diverged_at) == ({}, 17)
 
 
-def test_diverged_seeds_are_no_part_of_the_accuracies(tmp_path: Path) -> None:
-    run = make_run(tmp_path / "run", (0.2, 0.8))
-    result = json.loads((run / "result.json").read_text())
-    result["seeds"][0] |= {"diverged": True, "diverged_at": 17}
-    (run / "result.json").write_text(json.dumps(result))
-    record = only(run)
-    assert record.accuracies("ood") == [0.8]
-    assert record.seeds[0].diverged_at == 17
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "state", "reason"),
-    [
-        ("config.json", "{", "damaged", "config.json cannot be read: Expecting property name"),
-        ("config.json", "[1]", "damaged", "config.json holds no JSON object"),
-        ("config.json", "[" * 100_000, "damaged", "config.json cannot be read"),
-        ("result.json", "nonsense", "damaged", "result.json cannot be read"),
-        ("result.json", '{"seeds": 3}', "damaged", "result.json lists no seeds"),
-        ("result.json", '{"seeds": [{"seed": "<b>"}, 7, null]}', "damaged", "result.json lists no seeds"),
-    ],
-)
-def test_damage_is_told(tmp_path: Path, name: str, content: str, state: str, reason: str) -> None:
+def test_a_file_that_cannot_be_read_is_damage(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", analysed=False)
-    (run / name).write_text(content)
-    record = only(run)
-    assert record.state == state
-    assert record.reason.startswith(reason)
+    for name, content, reason in [
+        ("config.json", "{", "config.json cannot be read: Expecting property name"),
+        ("config.json", "[1]", "config.json holds no JSON object"),
+        ("config.json", "[" * 100_000, "config.json cannot be read"),
+        ("result.json", "nonsense", "result.json cannot be read"),
+        ("result.json", '{"seeds": 3}', "result.json has other seeds than config.json"),
+        ("metrics.parquet", "PAR1", "metrics.parquet cannot be read"),
+    ]:
+        before = (run / name).read_bytes()
+        (run / name).write_text(content)
+        record = read_run(run, with_history=True)
+        assert record.state == "damaged"
+        assert record.reason.startswith(reason)
+        (run / name).write_bytes(before)
+    (run / "metrics.parquet").write_bytes(b"PAR1")
+    assert only(run).state == "finished"
+    (run / "result.json").unlink()
+    assert only(run).reason.startswith("metrics.parquet cannot be read")
 
 
-@pytest.mark.parametrize(
-    ("changes", "reason"),
-    [
+def test_a_result_that_training_would_not_have_written_is_damage(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", (0.5, 0.6), analysed=False)
+    good = (run / "result.json").read_text()
+    others = "result.json has other seeds than config.json"
+    for changes, reason in [
         ({"accuracy": {"iid": 1.0, "ood": float("nan")}}, "result.json has an accuracy of NaN"),
         ({"accuracy": {"iid": 7.5, "ood": 1.0}}, "result.json has an accuracy of 7.5"),
         ({"accuracy": {"iid": "1", "ood": 1.0}}, 'result.json has an accuracy of "1"'),
         ({"accuracy": {"iid": None, "ood": 1.0}}, "result.json has an accuracy of null"),
         ({"by_length": {"ood": {"2": -0.1}}}, "result.json has an accuracy of -0.1"),
         ({"accuracy": 7}, "result.json has no accuracy of seed 1"),
-        ({"seed": 0}, "result.json has other seeds than config.json"),
-        ({"seed": 77}, "result.json has other seeds than config.json"),
-        ({"seed": "<b>"}, "result.json has other seeds than config.json"),
-    ],
-)
-def test_a_result_that_training_would_not_have_written_is_damage(
-    tmp_path: Path, changes: dict[str, Any], reason: str
-) -> None:
-    record = only(with_seeds(make_run(tmp_path / "run", (0.5, 0.6), analysed=False), {1: changes}))
-    assert (record.state, record.reason, record.seeds) == ("damaged", reason, ())
+        ({"seed": 0}, others),
+        ({"seed": "<b>"}, others),
+    ]:
+        (run / "result.json").write_text(good)
+        record = only(with_seeds(run, {1: changes}))
+        assert (record.state, record.reason, record.seeds) == ("damaged", reason, ())
+    (run / "result.json").write_text(good)
+    edit(run / "config.json", seeds=[0, 1, 77])
+    assert only(run).reason == others
 
 
-@pytest.mark.parametrize("seeds", [[0], [0, 1, 77]])
-def test_seeds_that_are_missing_in_a_result_or_that_its_settings_do_not_have_are_damage(
-    tmp_path: Path, seeds: Any
-) -> None:
-    run = make_run(tmp_path / "run", (0.5, 0.6), analysed=False)
-    edit(run / "config.json", seeds=seeds)
-    assert only(run).reason == "result.json has other seeds than config.json"
+def test_a_config_with_an_entry_of_another_kind_is_damaged(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", analysed=False)
+    good = json.loads((run / "config.json").read_text())
+    for entry in (*good, "recipe.steps", "engine.device", "engine.vectorised", "engine.seeds_at_a_time"):
+        if entry in ("format", "started"):
+            continue
+        outer, _, inner = entry.rpartition(".")
+        changed = {outer: good[outer] | {inner: 5.5}} if outer else {entry: 5.5}
+        (run / "config.json").write_text(json.dumps(good | changed))
+        line = f"config.json is damaged ({entry} is 5.5)"
+        assert (only(run).state, only(run).reason) == ("damaged", line)
+        with refused(f"{run}/{line}: train in a new folder"):
+            read_config(run)
 
 
-def test_a_diverged_seed_needs_no_accuracy_and_an_unknown_number_of_steps_is_no_damage(
-    tmp_path: Path,
-) -> None:
-    run = make_run(tmp_path / "run", (0.5, 0.6), analysed=False)
-    with_seeds(run, {1: {"diverged": True, "accuracy": {"ood": None}, "by_length": 4}})
-    edit(run / "result.json", steps=float("inf"))
-    record = only(run)
-    assert (record.state, record.step) == ("finished", None)
-    assert (record.seeds[1].accuracy, record.seeds[1].by_length) == ({}, {})
-
-
-def test_another_version_and_missing_settings_are_told(tmp_path: Path) -> None:
-    edit(make_run(tmp_path / "runs" / "newer") / "config.json", format=2, versions={"ctlpp": "9.1"})
-    (make_run(tmp_path / "runs" / "unset") / "config.json").unlink()
-    newer, unset = find_runs([tmp_path / "runs"])
-    assert (newer.state, newer.reason) == ("version", "written by another version of ctlpp (9.1)")
-    assert (unset.state, unset.reason) == ("damaged", "config.json is missing: the settings are not known")
-    assert len(unset.seeds) == 3
-
-
-def test_a_foreign_config_is_listed_last_as_no_run(tmp_path: Path) -> None:
-    (tmp_path / "a-model").mkdir()
-    (tmp_path / "a-model" / "config.json").write_text('{"architectures": ["Bert"]}')
-    make_run(tmp_path / "run")
-    assert [(record.name, record.state) for record in find_runs([tmp_path])] == [
-        ("run", "finished"),
-        ("a-model", "foreign"),
+def test_another_version_missing_settings_and_foreign_files_are_told(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    edit(make_run(runs / "newer") / "config.json", format=2, versions={"ctlpp": "9.1"})
+    (make_run(runs / "unset") / "config.json").unlink()
+    (runs / "a-model").mkdir()
+    (runs / "a-model" / "config.json").write_text('{"architectures": ["Bert"]}')
+    missing, other = (
+        "config.json is missing: the settings are not known",
+        "its config.json is not one of ctlpp",
+    )
+    assert [(record.name, record.state, record.reason) for record in find_runs([runs])] == [
+        ("newer", "version", "written by another version of ctlpp (9.1)"),
+        ("unset", "damaged", missing),
+        ("a-model", "foreign", other),
     ]
+    with refused(
+        f"{runs / 'newer'} was written by another version of ctlpp (9.1): train again in a new folder"
+    ):
+        read_config(runs / "newer")
+    with refused(f"no run in {runs / 'a-model'}: {other}; choose another folder"):
+        read_config(runs / "a-model")
 
 
-def test_a_truncated_history_of_an_unfinished_run_is_damage(tmp_path: Path) -> None:
-    run = make_run(tmp_path / "run")
-    (run / "result.json").unlink()
-    (run / "metrics.parquet").write_bytes((run / "metrics.parquet").read_bytes()[:99])
-    assert only(run).reason.startswith("metrics.parquet cannot be read")
-
-
-def test_nothing_to_report_is_the_users_mistake(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="does not exist: name run folders"):
-        find_runs([tmp_path / "nowhere"])
-    with pytest.raises(ValueError, match="no runs in or under"):
+def test_a_folder_without_a_run_is_the_users_mistake(tmp_path: Path) -> None:
+    written = "as `ctlpp train` writes it"
+    for folder, listed, read in [
+        (
+            tmp_path / "nowhere",
+            "does not exist: name run folders",
+            f"does not exist: name a run folder, {written}",
+        ),
+        (tmp_path / "file", "is not a folder: name run folders", f"is a file, not a run folder, {written}"),
+    ]:
+        (tmp_path / "file").touch()
+        with refused(f"{folder} {listed}"):
+            find_runs([folder])
+        with refused(f"{folder} {read}"):
+            read_config(folder)
+    with refused(f"no runs in or under {tmp_path}: `ctlpp train` writes one"):
         find_runs([tmp_path])
-    (tmp_path / "config.json").write_text("{}")
-    with pytest.raises(ValueError, match="no runs in or under"):
-        find_runs([tmp_path])
-    with pytest.raises(ValueError, match="is not a folder"):
-        find_runs([tmp_path / "config.json"])
+    with refused(f"no run in {tmp_path}: there is no config.json in it; name a run folder, {written}"):
+        read_config(tmp_path)
+    run = make_run(tmp_path / "deep" / "run", analysed=False)
+    with refused(f"no run in {tmp_path}: there is no config.json in it; choose one inside, as {run}"):
+        read_config(tmp_path)

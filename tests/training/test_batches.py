@@ -1,7 +1,5 @@
-import re
 from collections import Counter
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,7 @@ RECIPE = Recipe(batch=4, steps=100)
 
 
 def numbered(**counts: int) -> Split:
-    """Examples that carry their own number as token and target; lengths by name: n2=10 means ten of length 2."""
+    """Examples that carry their own number as token and target; n2=10 means ten of length 2."""
     sizes = {int(name[1:]): count for name, count in counts.items()}
     return {
         n: (torch.arange(count)[:, None].repeat(1, n + 2), torch.arange(count)) for n, count in sizes.items()
@@ -55,22 +53,13 @@ def test_a_step_needs_no_steps_before_it() -> None:
 
 def test_a_length_with_less_than_a_batch_repeats_its_examples() -> None:
     batches = Batches(numbered(n1=3, n2=8), RECIPE, [0])
-    short = [
-        targets
-        for step in range(3)
-        if (tokens := batches.at(step)[0]).shape[1] == 3
-        for targets in [tokens[:, 0]]
-    ]
-    assert len(short) == 1
-    assert set(short[0].tolist()) == {0, 1, 2}
+    (short,) = (targets for tokens, targets in map(batches.at, range(3)) if tokens.shape[1] == 3)
+    assert set(short.tolist()) == {0, 1, 2}
 
 
 def test_with_an_order_per_seed_a_seed_reads_the_same_alone_and_in_a_crowd() -> None:
     recipe = replace(RECIPE, batch_order="per_seed")
-    crowd, alone = (
-        Batches(numbered(n2=20, n3=20), recipe, [4, 7]),
-        Batches(numbered(n2=20, n3=20), recipe, [7]),
-    )
+    crowd, alone = (Batches(numbered(n2=20, n3=20), recipe, seeds) for seeds in ([4, 7], [7]))
     for step in range(12):
         tokens, targets = crowd.at(step)
         assert tokens.shape[:2] == (2, 4)
@@ -81,7 +70,7 @@ def test_with_an_order_per_seed_a_seed_reads_the_same_alone_and_in_a_crowd() -> 
 
 def test_a_batch_larger_than_the_data_is_refused() -> None:
     with pytest.raises(
-        ValueError, match=r"batch 50 is larger than the data: .* use at most 30, or the preset quick$"
+        ValueError, match=r"^batch 50 is larger than the data: .* at most 30, or the preset quick$"
     ):
         Batches(numbered(n2=10, n3=20), replace(RECIPE, batch=50), [0])
 
@@ -110,44 +99,48 @@ def test_a_weight_is_the_chance_to_take_part() -> None:
     assert seen[True] / seen[False] == pytest.approx(0.25, abs=0.05)
 
 
-@pytest.mark.parametrize(
-    ("weights", "text"),
-    [
+def test_a_curriculum_that_makes_no_sense_is_one_line() -> None:
+    shape = "the curriculum must give one weight from 0 to 1 for each of 8 examples"
+    wrong: list[tuple[Any, str]] = [
         (
-            lambda p, n, x: torch.zeros(len(x)),
+            lambda p, n, x: torch.zeros(8),
             "the curriculum leaves no examples at step 0: some weights must be above 0",
         ),
-        (
-            lambda p, n, x: torch.ones(3),
-            "the curriculum must give one weight from 0 to 1 for each of 8 examples",
-        ),
-        (
-            lambda p, n, x: 2 * torch.ones(8),
-            "the curriculum must give one weight from 0 to 1 for each of 8 examples",
-        ),
+        (lambda p, n, x: torch.ones(3), shape),
+        (lambda p, n, x: 2 * torch.ones(8), shape),
         (lambda p, n, x: 1 / 0, "the curriculum failed: ZeroDivisionError: division by zero"),
-    ],
-)
-def test_a_curriculum_that_makes_no_sense_is_one_line(weights: Any, text: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(text) + "$"):
-        Batches(numbered(n2=8), RECIPE, [0], curriculum=weights).at(0)
+    ]
+    for weights, text in wrong:
+        with pytest.raises(ValueError, match=f"^{text}$"):
+            Batches(numbered(n2=8), RECIPE, [0], curriculum=weights).at(0)
 
 
 def test_a_curriculum_is_found_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "my_curricula.py").write_text(
-        "def all_of_them(progress, length, tokens):\n    return tokens[:, 0] * 0 + 1\nnumber = 3\n"
+        "def every(progress, length, tokens): return tokens[:, 0] * 0 + 1"
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     data = {"train": numbered(n2=8), "iid": numbered(n2=8)}
-    found: Any = partial(train, "rnn", data, seeds=[0], preset="quick", observers=[], device="cpu")
-    recipe = Recipe(steps=2, batch=4, curriculum="my_curricula:all_of_them")
-    assert found(recipe=recipe).config["recipe"]["curriculum"] == "my_curricula:all_of_them"
-    for name, text in {
-        "nothing": "curriculum 'nothing': write it as package.module:function",
-        "my_curricula:number": "curriculum 'my_curricula:number': number is of type int, not a callable",
-        "my_curricula:none": "curriculum 'my_curricula:none': my_curricula has no 'none'",
-        "my_missing:x": "curriculum 'my_missing:x': cannot import my_missing: ModuleNotFoundError",
-    }.items():
-        with pytest.raises(ValueError, match=re.escape(text)):
-            found(recipe=replace(recipe, curriculum=name))
+    recipe = Recipe(steps=2, batch=4, curriculum="my_curricula:every")
+    run = train("rnn", data, seeds=[0], preset="quick", recipe=recipe)
+    assert run.config["recipe"]["curriculum"] == "my_curricula:every"
+    with pytest.raises(ValueError, match=r"^curriculum 'nothing': write it as package\.module:function$"):
+        train("rnn", data, seeds=[0], preset="quick", recipe=replace(recipe, curriculum="nothing"))
+
+
+def test_a_natural_mix_has_each_length_as_often_as_the_data_and_an_even_one_equally_often() -> None:
+    for mix, expected in (("natural", {1: 10, 2: 40, 3: 400}), ("even", {1: 150, 2: 150, 3: 150})):
+        recipe = Recipe(batch=10, steps=450, length_mix=mix)
+        batches = Batches(numbered(n1=5, n2=40, n3=400), recipe, seeds=[0])
+        assert Counter(batches.at(step)[0].shape[1] - 2 for step in range(450)) == expected
+
+
+def test_an_even_mix_visits_all_examples_of_a_length_before_it_repeats_one() -> None:
+    recipe = Recipe(batch=10, steps=45, length_mix="even")
+    batches = Batches(numbered(n1=5, n2=40, n3=400), recipe, seeds=[0])
+    of_two = [targets for tokens, targets in map(batches.at, range(45)) if tokens.shape[1] == 4]
+    assert len(of_two) == 15
+    counts = Counter(torch.cat(of_two).tolist())
+    assert set(counts) == set(range(40))
+    assert set(counts.values()) <= {3, 4}

@@ -20,17 +20,9 @@ def test_a_run_folder_holds_what_the_interface_says(
 ) -> None:
     out = tmp_path / "run"
     run = train(tiny, splits, seeds=[3, 5], recipe=RECIPE, out=out, observers=[heard])
-    assert {path.name for path in out.iterdir()} == {
-        "config.json",
-        "metrics.parquet",
-        "result.json",
-        "checkpoint",
-        ".lock",
-    }
-    config, result = (
-        json.loads((out / "config.json").read_text()),
-        json.loads((out / "result.json").read_text()),
-    )
+    names = {"config.json", "metrics.parquet", "result.json", "checkpoint", ".lock"}
+    assert {path.name for path in out.iterdir()} == names
+    config, result = (json.loads((out / f"{name}.json").read_text()) for name in ("config", "result"))
     assert config["seeds"] == [3, 5]
     assert config["recipe"]["lr"] == 0.01
     assert set(config["data"]) == {"train", "iid", "ood"}
@@ -42,9 +34,7 @@ def test_a_run_folder_holds_what_the_interface_says(
     table = rows(out)
     assert list(table[0]) == ["step", "seed", "split", "length", "accuracy", "loss"]
     assert sorted({row["step"] for row in table}) == [5, 10, 15, 20] == heard.evaluated
-    assert len(table) == 4 * 2 * (
-        2 * 4 + 1
-    )  # evaluations, seeds, lengths 0 … 3 of two splits and the training loss
+    assert len(table) == 4 * 2 * (2 * 4 + 1)  # evaluations, seeds, lengths 0 … 3 of two splits, training loss
     assert heard.saved == [4, 8, 12, 16, 20]
     kept = sorted(path.name for path in (out / "checkpoint").iterdir())
     assert kept == [f"step-0000000{n}.{kind}" for n in (16, 20) for kind in ("json", "safetensors")]
@@ -52,13 +42,8 @@ def test_a_run_folder_holds_what_the_interface_says(
 
 def test_it_works_without_a_folder_and_learns(tiny: Any, splits: Any) -> None:
     recipe = replace(RECIPE, steps=300, lr=0.05, eval_every=0)
-    run = train(
-        lambda v, c: tiny(v, c, dropout=0.0, width=32),
-        splits,
-        seeds=range(2),
-        recipe=recipe,
-        splits=["train"],
-    )
+    sizes = {"dropout": 0.0, "width": 32}
+    run = train(tiny, splits, seeds=range(2), recipe=recipe, sizes=sizes, splits=["train"])
     assert [row["seed"] for row in run.table()] == [0, 1]
     assert all(row["train"] > 0.95 and row["diverged"] is None for row in run.table())
 
@@ -70,21 +55,18 @@ def test_a_seed_is_the_same_run_alone_and_among_others(tiny: Any, splits: Any) -
 
 
 def test_a_saved_run_is_loaded_with_its_weights_settings_and_history(tmp_path: Path, splits: Any) -> None:
-    recipe = replace(RECIPE, steps=6, eval_every=3)
-    run = train(
-        "gru", splits, seeds=[0, 2], preset="quick", sizes={"width": 8}, recipe=recipe, out=tmp_path / "r"
-    )
+    how: Any = {"preset": "quick", "sizes": {"width": 8}, "recipe": replace(RECIPE, steps=6, eval_every=3)}
+    run = train("gru", splits, seeds=[0, 2], **how, out=tmp_path / "r")
     again = load_run(tmp_path / "r")
     assert repr(again) == "<gru on own data: 2 seeds, 6 steps>"
     assert torch.equal(run.crowd.weights, again.crowd.weights)
     assert again.config["options"]["width"] == 8
-    assert again.metrics.splits == run.metrics.splits
+    assert again.metrics.rows[0] == run.metrics.rows[0]
     assert again.table() == run.table()
     scores = again.evaluate({"iid": splits["iid"]})
     assert [s.accuracy for s in scores if s.length == 0] == [row["iid"] for row in run.table()]
-    member = again.crowd.member(2)
     tokens, targets = splits["iid"][3]
-    right = (member(tokens).argmax(-1) == targets).float().mean().item()
+    right = (again.crowd.member(2)(tokens).argmax(-1) == targets).float().mean().item()
     assert right == pytest.approx(next(s.accuracy for s in scores if (s.seed, s.length) == (2, 3)))
 
 
@@ -105,61 +87,38 @@ class Wide(nn.Module):
         return tokens[:, :3].float()
 
 
-@pytest.mark.parametrize(
-    ("wrong", "text"),
-    [
+def test_bad_input_is_one_line_and_leaves_no_folder(tiny: Any, splits: Any, tmp_path: Path) -> None:
+    usual = {"model": tiny, "data": splits, "seeds": [0], "recipe": RECIPE, "out": tmp_path / "run"}
+    for wrong, text in [
         ({"model": "gpt"}, "unknown model 'gpt': choose from lstm, transformer, ndr"),
         ({"model": 3}, "model of type int: give a name, package.module:factory or a callable"),
         ({"model": "nowhere:model"}, "model 'nowhere:model': cannot import nowhere"),
         ({"model": lambda v, c: Wide()}, "it should return"),
         ({"seeds": 3}, "seeds 3: give several numbers, such as range(3)"),
-        (
-            {"data": "data/R"},
-            "data of type str: give a dataset, as `ctlpp.load(folder)` reads it, or a dictionary of",
-        ),
+        ({"seeds": []}, "no seeds: give at least one"),
+        ({"data": "data/R"}, "data of type str: give a dataset, as `ctlpp.load(folder)` reads it, or a dict"),
         ({"preset": "slow"}, "preset slow: choose from released, paper, quick"),
         ({"splits": ["iid", "odd"]}, "unknown split 'odd': choose from train, iid, ood"),
         ({"device": "cuda:x"}, "device cuda:x: choose from auto, cpu, cuda"),
-        ({"device": "tpu"}, "device tpu: choose from auto, cpu, cuda"),
+        ({"device": "cuda"}, "device cuda: PyTorch finds no CUDA GPU on this machine; use cpu"),
         (
             {"recipe": replace(RECIPE, batch=1000)},
-            "batch 1000 is larger than the data: there are 120 training examples; use at most 120, or the preset quick",
+            "batch 1000 is larger than the data: there are 120 training",
         ),
         ({"sizes": {"depth": 2}}, "the factory raised TypeError"),
-    ],
-)
-def test_bad_input_is_one_line_and_leaves_no_folder(
-    tiny: Any, splits: Any, tmp_path: Path, wrong: dict[str, Any], text: str
-) -> None:
-    settings: dict[str, Any] = {
-        "model": tiny,
-        "data": splits,
-        "seeds": [0],
-        "recipe": RECIPE,
-        "out": tmp_path / "run",
-    }
-    with pytest.raises(ValueError, match=re.escape(text)) as caught:
-        train(**(settings | wrong))
-    assert "\n" not in str(caught.value)
-    assert not (tmp_path / "run").exists()
+    ]:
+        with pytest.raises(ValueError, match=re.escape(text)) as caught:
+            train(**(usual | wrong))
+        assert "\n" not in str(caught.value)
+        assert not (tmp_path / "run").exists()
 
 
 def test_the_number_of_a_gpu_must_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[int] = []
-    for name, stand_in in {
-        "is_available": lambda: True,
-        "device_count": lambda: 2,
-        "set_device": taken.append,
-    }.items():
+    stand_ins = {"is_available": lambda: True, "device_count": lambda: 2, "set_device": taken.append}
+    for name, stand_in in stand_ins.items():
         monkeypatch.setattr(torch.cuda, name, stand_in)
     assert find_device("cuda:1") == torch.device("cuda:1")
     assert taken == [1], "kernels are launched there, too"
     with pytest.raises(ValueError, match=r"^device cuda:2: this machine has cuda:0 to cuda:1$"):
         find_device("cuda:2")
-
-
-def test_cuda_that_is_not_there_is_one_line(tiny: Any, splits: Any) -> None:
-    with pytest.raises(
-        ValueError, match=r"^device cuda: PyTorch finds no CUDA GPU on this machine; use cpu$"
-    ):
-        train(tiny, splits, device="cuda")

@@ -15,7 +15,7 @@ RECIPE = Recipe(steps=800, batch=64, lr=3e-3, warmup=50, eval_every=50, early_st
 
 
 def easy(count: int, length: int, seed: int) -> tuple[Tensor, Tensor]:
-    """Tokens `f … f s <end>`: functions 0 … 3 shift the symbol by so much, of which there is one; 4 … 7 do nothing."""
+    """Tokens `f … f s <end>`: one of functions 0 … 3, which shift the symbol by so much; 4 … 7 do nothing."""
     drawn = torch.Generator().manual_seed(seed)
     functions = torch.randint(4, 8, (count, length), generator=drawn)
     shift, symbol = torch.randint(4, (2, count), generator=drawn)

@@ -34,24 +34,13 @@ _INSIDE = ("analysis", "checkpoint")  # folders of a run
 _OURS = {*_MARKS, *_INSIDE, ".lock"}
 _DECIDES = ("model", "options", "variant", "protocol", "vocab_size", "n_classes", "seeds", "parameters")
 _KINDS: dict[str, type | tuple[type, ...]] = {  # of what is read from a config
-    "model": str,
-    "preset": str,
-    "options": dict,
-    "variant": (str, NoneType),
-    "protocol": (str, NoneType),
-    "vocab_size": int,
-    "n_classes": int,
-    "parameters": int,
-    "seeds": list,
-    "recipe": dict,
-    "recipe.steps": int,
-    "data": dict,
-    "task": (dict, NoneType),
-    "engine": dict,
-    "engine.device": str,
+    **dict.fromkeys(("options", "recipe", "data", "engine", "versions"), dict),
+    **dict.fromkeys(("model", "preset", "engine.device"), str),
+    **dict.fromkeys(("variant", "protocol"), (str, NoneType)),
+    **dict.fromkeys(("vocab_size", "n_classes", "parameters", "recipe.steps", "engine.seeds_at_a_time"), int),
     "engine.vectorised": bool,
-    "engine.seeds_at_a_time": int,
-    "versions": dict,
+    "seeds": list,
+    "task": (dict, NoneType),
 }
 
 
@@ -137,24 +126,21 @@ def _natural(name: str) -> list[tuple[int, int, str]]:
 
 def read_run(folder: Path, name: str = "", *, with_history: bool = False) -> RunRecord:
     """What a folder says of itself. with_history: a finished run whose history cannot be read is damaged, too."""
-    record = RunRecord(folder, name or folder.name, "finished")
-    if not (folder / "config.json").is_file():
-        return _read_without_config(record)
     state, reason, config = _read_config(folder)
-    record = replace(record, config=config)
+    record = RunRecord(folder, name or folder.name, state, reason, config)
     if state:
-        return replace(record, state=state, reason=reason)
+        return record
     try:
         if not (folder / "result.json").is_file():
             return _read_unfinished(record)
         result = read_json(folder / "result.json")
-        _check_result(result, config)
+        seeds = _read_seeds(result, config["seeds"])
         if with_history:
             read_columns(folder / "metrics.parquet", COLUMNS)
     except DamagedError as error:
         return replace(record, state="damaged", reason=str(error))
     steps, seconds = as_int(result.get("steps")), as_float(result.get("seconds"))
-    return replace(record, seeds=_read_seeds(result), step=steps, seconds=seconds)
+    return replace(record, state="finished", seeds=seeds, step=steps, seconds=seconds)
 
 
 def read_config(folder: Path) -> dict[str, Any]:
@@ -180,6 +166,9 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 def _read_config(folder: Path) -> tuple[str, str, dict[str, Any]]:
     """State and reason, empty if there is nothing wrong, and the config."""
+    if not (folder / "config.json").is_file():
+        lost = (folder / "result.json").is_file()
+        return "damaged" if lost else "foreign", "config.json is missing: the settings are not known", {}
     try:
         config = read_json(folder / "config.json")
     except DamagedError as error:
@@ -197,68 +186,57 @@ def _read_config(folder: Path) -> tuple[str, str, dict[str, Any]]:
     return "", "", config
 
 
-def _check_result(result: dict[str, Any], config: dict[str, Any]) -> None:
-    """Raise DamagedError at what training would not have written into a `result.json`."""
+def _read_seeds(result: dict[str, Any], numbers: list[Any]) -> tuple[SeedResult, ...]:
+    """The seeds of a `result.json`; DamagedError at what training would not have written."""
     entries = [as_dict(entry) for entry in as_list(result.get("seeds"))]
-    if not any(as_int(entry.get("seed")) is not None for entry in entries):
-        raise DamagedError("result.json lists no seeds")
-    if [entry.get("seed") for entry in entries] != config["seeds"]:
+    if [entry.get("seed") for entry in entries] != numbers:
         raise DamagedError("result.json has other seeds than config.json")
-    for entry in entries:
-        diverged, accuracy = entry.get("diverged") is True, as_dict(entry.get("accuracy"))
-        if not (accuracy or diverged):
-            raise DamagedError(f"result.json has no accuracy of seed {entry['seed']}")
-        for shares in (accuracy, *map(as_dict, as_dict(entry.get("by_length")).values())):
-            for share in shares.values():
-                if not (_shares({"": share}) or (share is None and diverged)):
-                    raise DamagedError(f"result.json has an accuracy of {json.dumps(share)[:20]}")
+    return tuple(map(_read_seed, entries))
 
 
-def _read_without_config(record: RunRecord) -> RunRecord:
-    """A folder with results but without settings: its results are shown, and compared with nothing."""
-    try:
-        result = read_json(record.folder / "result.json")
-        if not (seeds := _read_seeds(result)):
-            raise DamagedError("result.json lists no seeds")
-    except DamagedError as error:
-        return replace(record, state="foreign", reason=f"there is no config.json, and {error}")
-    config = {key: result.get(key) for key in ("model", "variant", "protocol", "parameters", "versions")}
-    reason, step = "config.json is missing: the settings are not known", as_int(result.get("steps"))
-    return replace(record, state="damaged", reason=reason, config=config, seeds=seeds, step=step)
+def _read_seed(entry: dict[str, Any]) -> SeedResult:
+    diverged, number = entry.get("diverged") is True, entry["seed"]
+    accuracy = _shares(entry.get("accuracy"), diverged)
+    if not (accuracy or diverged):
+        raise DamagedError(f"result.json has no accuracy of seed {number}")
+    by_length = {
+        split: {
+            int(length): share for length, share in _shares(lengths, diverged).items() if length.isdecimal()
+        }
+        for split, lengths in as_dict(entry.get("by_length")).items()
+    }
+    return SeedResult(number, accuracy, by_length, diverged, as_int(entry.get("diverged_at")))
 
 
-def _read_seeds(result: dict[str, Any]) -> tuple[SeedResult, ...]:
-    """The seeds of a `result.json`."""
-    found = []
-    for entry in map(as_dict, as_list(result.get("seeds"))):
-        if (number := as_int(entry.get("seed"))) is None:
-            continue
-        by_length = {split: _lengths(values) for split, values in as_dict(entry.get("by_length")).items()}
-        ended = entry.get("diverged") is True, as_int(entry.get("diverged_at"))
-        found.append(SeedResult(number, _shares(entry.get("accuracy")), by_length, *ended))
-    return tuple(found)
+def _shares(value: object, diverged: bool) -> dict[str, float]:
+    """Accuracies by name, each from 0 to 1; those of a diverged seed may be missing."""
+    known = {
+        as_str(name): share for name, share in as_dict(value).items() if share is not None or not diverged
+    }
+    for share in known.values():
+        if (number := as_float(share)) is None or not 0 <= number <= 1:
+            raise DamagedError(f"result.json has an accuracy of {json.dumps(share)[:20]}")
+    return known
 
 
 def _read_unfinished(record: RunRecord) -> RunRecord:
     """A run without results: the last evaluation in its history, if there is one yet."""
     planned, path = record.config["recipe"]["steps"], record.folder / "metrics.parquet"
     history = read_history(path) if path.is_file() else None
-    record = replace(record, state="unfinished", reason=f"no evaluation yet, {planned:,} steps planned")
     if history is None or not len(history.steps):
-        return record
-    entries = []
-    for i, seed in enumerate(history.seeds.tolist()):
-        last = {key: curve[-1, i].item() for key, curve in history.accuracy.items()}
-        accuracy = {split: value for (split, length), value in last.items() if length == 0}
-        by_length: dict[str, dict[str, float]] = {}
+        return replace(record, state="unfinished", reason=f"no evaluation yet, {planned:,} steps planned")
+    frozen, seeds = _frozen(record.folder), []
+    for i, number in enumerate(history.seeds.tolist()):
+        curves = {key: curve[-1, i].item() for key, curve in history.accuracy.items()}
+        last = {key: value for key, value in curves.items() if 0 <= value <= 1}  # and not nan
+        by_length: dict[str, dict[int, float]] = {split: {} for split in history.splits}
         for (split, length), value in last.items():
-            if length:
-                by_length.setdefault(split, {})[str(length)] = value
-        frozen = seed in _frozen(record.folder)
-        entries.append({"seed": seed, "accuracy": accuracy, "by_length": by_length, "diverged": frozen})
+            by_length[split][length] = value
+        accuracy = {split: own.pop(0) for split, own in by_length.items() if 0 in own}
+        seeds.append(SeedResult(number, accuracy, by_length, number in frozen))
     step = int(history.steps[-1])
     reason = f"last evaluated at step {step:,} of {planned:,}"
-    return replace(record, reason=reason, seeds=_read_seeds({"seeds": entries}), step=step)
+    return replace(record, state="unfinished", reason=reason, seeds=tuple(seeds), step=step)
 
 
 def _frozen(folder: Path) -> list[Any]:
@@ -267,16 +245,6 @@ def _frozen(folder: Path) -> list[Any]:
         return as_list(read_json(folder / "analysis" / "analysis.json").get("diverged"))
     except DamagedError:
         return []
-
-
-def _shares(value: object) -> dict[str, float]:
-    """Accuracies by name: those that are numbers from 0 to 1."""
-    found = {as_str(name): as_float(share) for name, share in as_dict(value).items()}
-    return {name: share for name, share in found.items() if share is not None and 0 <= share <= 1}
-
-
-def _lengths(value: object) -> dict[int, float]:
-    return {int(name): share for name, share in _shares(value).items() if name.isascii() and name.isdigit()}
 
 
 @contextmanager

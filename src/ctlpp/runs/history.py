@@ -13,7 +13,7 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from io import BytesIO
 from itertools import pairwise
 from math import isnan
@@ -85,28 +85,12 @@ class Metrics:
         """As an Arrow table: step, seed, split, length, accuracy, loss."""
         import pyarrow as pa
 
-        rows = [
-            (
-                step,
-                score.seed,
-                score.split,
-                score.length,
-                None if isnan(score.accuracy) else score.accuracy,
-                score.loss,
-            )
-            for step, score in self.rows
-        ]
-        kinds = {
-            "step": pa.int64(),
-            "seed": pa.int64(),
-            "split": pa.string(),
-            "length": pa.int32(),
-            "accuracy": pa.float64(),
-            "loss": pa.float64(),
-        }
-        columns = zip(*rows, strict=True) if rows else [()] * len(kinds)
-        arrays = [pa.array(column, kind) for column, kind in zip(columns, kinds.values(), strict=True)]
-        return pa.table(arrays, names=list(kinds))
+        whole, real = pa.int64(), pa.float64()
+        kinds = [("step", whole), ("seed", whole), ("split", pa.string()), ("length", pa.int32())]
+        rows = [{"step": step, **asdict(score)} for step, score in self.rows]
+        for row in rows:
+            row["accuracy"] = None if isnan(row["accuracy"]) else row["accuracy"]
+        return pa.Table.from_pylist(rows, pa.schema([*kinds, ("accuracy", real), ("loss", real)]))
 
     def parquet(self) -> bytes:
         """As a Parquet file."""
@@ -119,7 +103,7 @@ class Metrics:
     def settled(self, times: int, accuracy: float, change: float, diverged: Sequence[int]) -> bool:
         """Whether every seed that trains kept still for the last `times` evaluations.
 
-        accuracy: what each needs on iid (or else the first split); change: how much any split's may move at most.
+        accuracy: what each needs on iid (or else the first split); change: how much any split's may move.
         """
         by_step: dict[int, dict[tuple[int, str], float]] = {}
         for step, score in self.rows:
@@ -154,18 +138,19 @@ class History:
     @staticmethod
     def of(table: Any, seeds: Sequence[int] | None = None) -> History:
         """From the rows of `metrics.parquet`; of some seeds only, if given."""
-        columns = {name: np.array(table[name].to_pylist(), dtype=object) for name in table.column_names}
-        known = np.array([value is not None for value in columns["accuracy"]], dtype=bool)
-        columns = {name: column[known] for name, column in columns.items()}
-        steps, at = np.unique(columns["step"].astype(np.int64), return_inverse=True)
-        wanted = np.unique(columns["seed"].astype(np.int64)) if seeds is None else np.array(seeds)
-        column = {int(seed): i for i, seed in enumerate(wanted)}
+        rows = [row for row in table.to_pylist() if row["accuracy"] is not None]
+        steps = np.unique(np.array([row["step"] for row in rows], dtype=np.int64))
+        known = np.unique(np.array([row["seed"] for row in rows], dtype=np.int64))
+        wanted = known if seeds is None else np.array(seeds)
+        at = {step: i for i, step in enumerate(steps.tolist())}
+        column = {seed: i for i, seed in enumerate(wanted.tolist())}
         accuracy: dict[tuple[str, int], Array] = {}
-        rows = zip(at, columns["seed"], columns["split"], columns["length"], columns["accuracy"], strict=True)
-        for row, seed, split, length, value in rows:
-            if seed in column:
-                curve = accuracy.setdefault((split, int(length)), np.full((len(steps), len(wanted)), np.nan))
-                curve[row, column[seed]] = value
+        for row in rows:
+            if row["seed"] in column:
+                key = row["split"], int(row["length"])
+                if key not in accuracy:
+                    accuracy[key] = np.full((len(steps), len(wanted)), np.nan)
+                accuracy[key][at[row["step"]], column[row["seed"]]] = row["accuracy"]
         return History(steps, wanted, accuracy)
 
     @property

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 LARGEST_JSON = 64 * 2**20  # bytes
-DEEPEST = 50  # levels of JSON
 MOST_ROWS = 50_000_000
 
 
@@ -26,20 +25,7 @@ def read_json(path: Path) -> dict[str, Any]:
         raise DamagedError(f"{path.name} cannot be read: {first_line(error)}") from error
     if not isinstance(found, dict):
         raise DamagedError(f"{path.name} holds no JSON object")
-    if _too_deep(found):
-        raise DamagedError(f"{path.name} is nested too deeply to be one of ours")
     return found
-
-
-def _too_deep(value: object) -> bool:
-    level: list[Any] = [value]
-    for _ in range(DEEPEST):
-        level = [
-            child for one in level for child in (one.values() if isinstance(one, dict) else as_list(one))
-        ]
-        if not level:
-            return False
-    return True
 
 
 def read_columns(path: Path, names: list[str]) -> Any:
