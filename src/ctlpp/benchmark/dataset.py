@@ -63,7 +63,7 @@ class Dataset:
         return examples.outputs(self.task.table)
 
     def tensors(self, split: str) -> dict[int, tuple[Tensor, Tensor]]:
-        """Length -> (token ids (N, L + 2), result symbols (N,)), both int64; each row ends with the end token."""
+        """Length -> (token ids (N, L + 2) with the end token, result symbols (N,)), both int64."""
         import torch
 
         vocabulary, order = self.task.vocabulary, self.task.order
@@ -76,7 +76,7 @@ class Dataset:
         return result
 
     def padded(self, split: str) -> tuple[Tensor, Tensor, Tensor]:
-        """Token ids (N, T) filled up with the end token, result symbols (N,) and lengths (N,) of a whole split."""
+        """A whole split: token ids (N, T) filled up with the end token, result symbols (N,), lengths (N,)."""
         import torch
 
         parts = self.tensors(split)
@@ -101,7 +101,7 @@ class Dataset:
 
 
 def generate(variant: str | Path | VariantSpec, **options: Any) -> Dataset:
-    """The dataset of a variant of the paper, a TOML file or your own; `options` are the fields of `Settings`."""
+    """The dataset of a variant of the paper, or of your own; `options` are the fields of `Settings`."""
     settings = Settings(variant=variant, **options)
     task = make_task(settings)
     return Dataset(task=task, settings=settings.of_splits(), splits=draw_splits(task, settings))

@@ -1,16 +1,18 @@
 """Drawing distinct examples of a language, with the same result on every machine.
 
 `uniform`: every set of examples is equally likely; drawing them is drawing distinct numbers.
-`sequential`: pick a path, then a function, each uniformly among what is allowed; drop an example drawn before.
-(After 16 walks per example, because nearly all are drawn or most are very unlikely, the rest is uniform.)
-The paths at a point are the groups that may follow, where groups after which the graph goes on alike count as
-one: in S, a1 and b1 are two paths, while a2 and o, which both lead back to stage 1, are one pool of functions.
+`sequential`: pick a path, then a function, each uniformly among what is allowed; what was drawn before is
+dropped. (After 16 walks per example, because nearly all are drawn or most are very unlikely, the rest is
+uniform.) The paths at a point are the groups that may follow, where groups after which the graph goes on
+alike count as one: in S, a1 and b1 are two paths, while a2 and o, which both lead back to stage 1, are one
+pool.
 
-`draw_sequences` and `draw_examples` make examples of few function sequences, each on several start symbols. So
-it is in the data of the authors' code: its worker processes share random state, and all draw the same
-functions, with different start symbols. With 16 of them, 88,728 examples of six functions had 12,599 different
-sequences, seven of the eight symbols for each: `RELEASED`. Sequences are drawn like examples, with the same
-weighting. Each keeps the example that brought it, the rest is a random choice among their further examples.
+`draw_sequences` and `draw_examples` make examples of few function sequences, each on several start symbols,
+as in the data of the authors' code: its worker processes share random state, and all draw the same
+functions, with different start symbols. With 16 of them, 88,728 examples of six functions had 12,599
+different sequences, seven of the eight symbols for each: `RELEASED`. Sequences are drawn like examples,
+with the same weighting. Each keeps the example that brought it, the rest is a random choice among their
+further examples.
 
 Example:
     >>> from ctlpp.benchmark.graph import IN, Graph
@@ -179,7 +181,7 @@ def _pick(words: Words, options: int | NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _pools(language: Language, left: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """For each node: how many paths follow (N,), how many functions (N, P), and which on each path (N, P, F)."""
+    """For each node: the number of paths (N,), of functions on each (N, P), and the functions (N, P, F)."""
     possible = (language.behind(left) > 0).reshape(-1, language.n_functions)  # (N, F)
     path_of = _paths(language)[language.group_of]  # (F,)
     on_path = np.arange(path_of.max() + 1)[:, None] == path_of  # (P, F)
@@ -214,7 +216,7 @@ def max_sequences(limit: Limit, n: int) -> int:
 def draw_sequences(
     language: Language, sizes: Mapping[int, int], limit: Limit, weighting: Weighting, seed: int
 ) -> dict[int, Examples]:
-    """One example of each sequence, for the lengths at which fewer sequences exist than could be drawn.
+    """One example of each sequence, for the lengths at which more sequences would be drawn without a limit.
 
     `sizes` says how many examples are wanted of each length. Raises UserError where the sequences have fewer.
     """

@@ -1,19 +1,19 @@
 """Which examples go into which split.
 
-paper     Lengths are balanced in every split. All single applications that the training graph allows are in train. For
-          longer ones, train and iid together use at most the share `fill` of what exists.
-released  As the authors' code: no single applications; train and iid are one draw, balanced over the lengths and then
-          divided at random; afterwards all pairs that the training graph allows are added to train, also
-          those that are in iid.
+paper     Lengths are balanced in every split. All single applications that the training graph allows are in
+          train. For longer ones, train and iid together use at most the share `fill` of what exists.
+released  As the authors' code: no single applications; train and iid are one draw, balanced over the lengths
+          and then divided at random; afterwards all pairs that the training graph allows are added to train,
+          also those that are in iid.
 
-In both, `distinct_sequences` limits the function sequences of what train and iid draw together. What train has all
-of (single applications, or the pairs that are added) and the other splits are as without it.
+In both, `distinct_sequences` limits the function sequences of what train and iid draw together. What train
+has all of (single applications, or the pairs that are added) and the other splits are as without it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 
 import numpy as np
@@ -41,16 +41,18 @@ ENUMERATED = ("singles", "pairs")  # complete by definition, so they overlap wit
 
 def draw_splits(task: Task, settings: Settings) -> dict[str, Split]:
     """All splits of a dataset. Raises UserError where fewer examples exist than were asked for."""
-    draw_train = _draw_train_released if settings.protocol == "released" else _draw_train_paper
+    draw_train = {"paper": _draw_train_paper, "released": _draw_train_released}[settings.protocol]
     train, iid = draw_train(task, settings)
-    splits: dict[str, Split] = {"train": train, "iid": iid, "ood": _draw_ood(task, settings)}
+    splits: dict[str, Split] = {"train": train, "iid": iid}
     for name, graph in task.graphs.items():
         language = task.language(name)
         if name in ENUMERATED:
             splits[name] = {length: language.all(length) for length in graph.lengths}
         elif name not in splits:
             splits[name] = _draw_unseen(task, settings, name, seen=(train, iid))
-    return {name: split for name, split in splits.items() if any(len(part) for part in split.values())}
+    for name, split in splits.items():
+        splits[name] = {n: examples for n, examples in sorted(split.items()) if len(examples)}
+    return {name: split for name, split in splits.items() if split}
 
 
 def _draw_train_paper(task: Task, settings: Settings) -> tuple[Split, Split]:
@@ -73,7 +75,7 @@ def _draw_train_paper(task: Task, settings: Settings) -> tuple[Split, Split]:
         chosen = Stream(settings.seed, "split", n).distinct_below(len(both), iid_sizes[n])
         in_iid = member(np.arange(len(both)), chosen)
         iid[n], train[n] = both[in_iid], both[~in_iid]
-    return _nonempty(train), _nonempty(iid)
+    return train, iid
 
 
 def filled(fill: float, count: int) -> int:
@@ -82,7 +84,7 @@ def filled(fill: float, count: int) -> int:
 
 
 def _iid_room(iid: int, train: int, room: Sizes) -> Sizes:
-    """iid takes at most a tenth of a length, or its share if that is more: scarce short examples stay in train."""
+    """A tenth of each length, or iid's share if that is more: scarce short examples stay in train."""
     share = max(Fraction(1, 10), Fraction(iid, max(1, iid + train)))
     return {n: math.ceil(share * size) for n, size in room.items()}
 
@@ -102,7 +104,7 @@ def _draw_train_released(task: Task, settings: Settings) -> tuple[Split, Split]:
     if 2 in room:
         pairs = language.all(2)
         train[2] = join([train[2], pairs[~member(language.rank(pairs), language.rank(train[2]))]])
-    return _nonempty(train), _nonempty(iid)
+    return train, iid
 
 
 def _draw_both(task: Task, settings: Settings, sizes: Sizes) -> Iterator[tuple[int, Examples]]:
@@ -118,23 +120,15 @@ def _draw_both(task: Task, settings: Settings, sizes: Sizes) -> Iterator[tuple[i
             yield n, _draw(task, settings, "train", n, size)
 
 
-def _draw_ood(task: Task, settings: Settings) -> Split:
-    room = {n: task.language("ood").count(n) for n in task.ood_graph.lengths}
-    _check_size("ood", settings.ood, sum(room.values()))
-    return _nonempty(
-        {n: _draw(task, settings, "ood", n, size) for n, size in balance(settings.ood, room).items()}
-    )
-
-
 def _draw_unseen(task: Task, settings: Settings, name: str, seen: tuple[Split, Split]) -> Split:
-    """As many examples as in ood, or all there are, that are in neither train nor iid."""
+    """`ood` examples, or for a diagnostic split all there are, that are in neither train nor iid."""
     language = task.language(name)
-    taken = {
-        n: _numbers(language, [split[n] for split in seen if n in split]) for n in language.graph.lengths
-    }
+    taken = {n: _numbers(language, n, seen) for n in language.graph.lengths}
     room = {n: language.count(n) - len(numbers) for n, numbers in taken.items()}
+    if name == "ood":
+        _check_size("ood", settings.ood, sum(room.values()))
     sizes = balance(min(settings.ood, sum(room.values())), room)
-    return _nonempty({n: _draw(task, settings, name, n, size, taken[n]) for n, size in sizes.items()})
+    return {n: _draw(task, settings, name, n, size, taken[n]) for n, size in sizes.items()}
 
 
 def _draw(
@@ -145,14 +139,11 @@ def _draw(
     return draw(task.language(name), length, n, settings.weighting, stream, taken)
 
 
-def _numbers(language: Language, parts: Sequence[Examples]) -> Integers:
-    """The numbers of those examples that are in the language, each once."""
+def _numbers(language: Language, length: int, splits: Iterable[Split]) -> Integers:
+    """The numbers of those examples of the splits that are in the language, each once."""
+    parts = [split[length] for split in splits if length in split]
     numbers = [language.rank(part[language.contains(part)]) for part in parts]
     return first_occurrences(np.concatenate(numbers)) if numbers else NOTHING
-
-
-def _nonempty(split: Split) -> Split:
-    return {n: examples for n, examples in sorted(split.items()) if len(examples)}
 
 
 def balance(total: int, room: Mapping[int, int]) -> Sizes:
@@ -172,10 +163,11 @@ def balance(total: int, room: Mapping[int, int]) -> Sizes:
 def _check_room(settings: Settings, room: Sizes) -> None:
     most = sum(room.values())
     if settings.train > most:
-        raise UserError(
-            f"‹train› {settings.train}: only {most} distinct training examples exist (fill rule), and iid takes "
-            f"{settings.iid} of them; ask for at most {max(0, most - settings.iid)}, or longer ones"
+        exist = (
+            f"only {most} distinct training examples exist (fill rule), and iid takes {settings.iid} of them"
         )
+        fewer = f"ask for at most {max(0, most - settings.iid)}, or longer ones"
+        raise UserError(f"‹train› {settings.train}: {exist}; {fewer}")
     _check_size("iid", settings.iid, most - settings.train)
 
 

@@ -183,7 +183,7 @@ def make_task(settings: Settings) -> Task:
 
 
 def random_bijections(n_symbols: int, n_functions: int, stream: Stream) -> NDArray[np.int64]:
-    """`[f, s]` is what function f makes of symbol s. All rows differ, every choice of rows is equally likely."""
+    """`[f, s]` is what function f makes of symbol s; every choice of different rows is equally likely."""
     ranks = stream.distinct_below(math.factorial(n_symbols), n_functions)
     rows = [bijection(int(rank), n_symbols) for rank in ranks]
     return np.array(rows, dtype=np.int64).reshape(-1, n_symbols)
@@ -265,7 +265,7 @@ def _check_variant(task: Task) -> None:
     sets = {(rule.source, rule.function): set(rule.symbols) for rule in task.train_graph.restrictions}
     if len(rules) != len(expected) or set(sets) != expected:
         raise UserError(
-            f"variant {task.variant} restricts each shared function once after a1 and once after b1, no others"
+            f"variant {task.variant} restricts shared functions once after a1 and once after b1, no others"
         )
     covered: set[int] = set()
     for function in shared:
@@ -285,7 +285,5 @@ def _check_disjoint(task: Task) -> None:
     for length in both.graph.lengths:
         if n := both.count(length):
             example = task.describe(both.unrank(length, np.array([0])))
-            raise UserError(
-                f"the train and OOD graphs share {n:,} examples of length {length}, for instance {example!r}; "
-                "OOD data must be new: give the graphs different edges or lengths"
-            )
+            shared = f"{n:,} examples of length {length}, for instance {example!r}"
+            raise UserError(f"the train and OOD graphs share {shared}; give them different edges or lengths")

@@ -144,9 +144,8 @@ def specify(settings: Settings) -> VariantSpec:
         raise UserError(f"{own.name} is a variant of the paper: give your graph a name of its own")
     n_functions = sum(map(len, own.groups.values()))
     if settings.functions not in (None, n_functions):
-        raise UserError(
-            f"‹functions› {settings.functions}: the groups of {own.name} have {n_functions} together; leave it out"
-        )
+        there = f"the groups of {own.name} have {n_functions} together"
+        raise UserError(f"‹functions› {settings.functions}: {there}; leave it out")
     _check_functions(n_functions, settings.symbols)
     return own
 
@@ -210,7 +209,7 @@ def _check_staged(settings: Settings, n_shared: int, overlap: int) -> None:
 
 
 def _deal(names: Sequence[str], groups: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Split the functions over the groups in order, as evenly as possible: the first groups get what is over."""
+    """Split the functions over the groups in order, as evenly as possible: the first get what is over."""
     size, over = divmod(len(names), len(groups))
     left = iter(names)
     return {group: tuple(islice(left, size + (i < over))) for i, group in enumerate(groups)}
