@@ -3,10 +3,10 @@
 Every model of the zoo passes the tensors worth seeing through `record`:
 
 - `"readout"`: the vector under the classifier, (B, D);
-- `"state"`: the state of every column after every layer, one (B, T, D) a layer; for a recurrent model the hidden
-  state after every token in reading order, one (B, D) a step;
+- `"state"`: the state of every column after every layer, one (B, T, D) per layer; for a recurrent model the
+  hidden state after every token in reading order, one (B, D) per step;
 - `"state_backward"`: the same for the direction that reads the sequence from its end;
-- `"hidden"`, `"cell"`: what an LSTM hands from step to step, (B, D) or, for both directions together, (2, B, D).
+- `"hidden"`, `"cell"`: what an LSTM hands from step to step, (B, D); for both directions together (2, B, D).
 
 `recording` reads them; `editing` changes them on their way, and the model goes on with what it is given.
 
@@ -52,7 +52,7 @@ _looks: dict[int, _Look] = {}  # by thread; empty while nobody looks
 
 
 def record(name: str, value: Tensor) -> Tensor:
-    """Return `value`, or inside `editing` what the edit makes of it; inside `recording`, also note it under `name`."""
+    """Return `value`, inside `editing` what the edit makes of it; inside `recording`, also note it."""
     if not _looks or (look := _looks.get(get_ident())) is None:
         return value
     if look.edit is not None:
@@ -76,7 +76,7 @@ def _note(look: _Look, name: str, value: Tensor) -> Tensor:
 
 
 class _Outside(torch.autograd.Function):
-    """Calls `act` with a tensor as it is outside of all `vmap`s: each level hands it down with its axis in front."""
+    """Calls `act` with a tensor as it is outside of all `vmap`s: each level puts its axis in front."""
 
     @staticmethod
     def forward(value: Tensor, act: Callable[[Tensor], Tensor]) -> Tensor:
@@ -96,8 +96,8 @@ class _Outside(torch.autograd.Function):
 def recording() -> Iterator[Activations]:
     """Collect what `record` sees: name -> tensors in the order of the calls.
 
-    Enter it around `vmap`, not within the mapped function: the tensors then have the seeds as their first axis.
-    They stay part of the autograd graph.
+    Enter it around `vmap`, not within the mapped function: the tensors then have the seeds as their first
+    axis. They stay part of the autograd graph.
     """
     seen: Activations = {}
     with _looking(seen=seen):
@@ -108,8 +108,8 @@ def recording() -> Iterator[Activations]:
 def editing(edit: Edit) -> Iterator[None]:
     """Let the model go on with `edit(name, index, value)` in place of every recorded value.
 
-    Enter it around one forward, outside `vmap`: values that depend on the seed then have it as their first axis. An
-    edit may change the number of examples if the model keeps nothing else of their number. No gradient passes an edit.
+    Enter it around one forward, outside `vmap`: values that depend on the seed then have it as their first
+    axis. An edit may change the number of examples. No gradient passes it.
     """
     with _looking(edit=edit, calls=Counter()):
         yield

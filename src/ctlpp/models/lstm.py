@@ -1,7 +1,7 @@
 """Bi-directional LSTM: the two final hidden states, side by side, feed the classifier.
 
-The cell is written out because `nn.LSTM` cannot be vectorised over seeds. Both directions run as one batched product,
-so each step of reading is a single matrix product.
+The cell is written out because `nn.LSTM` cannot be vectorised over seeds. Both directions run as one batched
+product, so each step of reading is a single matrix product.
 
 Shapes: B batch, T tokens, E embedding width, D units a direction, C classes.
 
@@ -19,7 +19,7 @@ from ctlpp.models.activations import record
 
 
 class LSTMCell(nn.Module):
-    """The LSTM's equations; with `directions=2` for both directions side by side (all shapes then start with 2).
+    """The LSTM's equations; with `directions=2` for both directions side by side (shapes then start with 2).
 
     The 4D columns of the gates: input, forget, output, candidate.
     """

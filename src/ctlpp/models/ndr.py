@@ -1,4 +1,4 @@
-"""Neural Data Router (Csordás et al., 2022): one layer with geometric attention and a copy gate, applied many times.
+"""Neural Data Router (Csordás et al., 2022): geometric attention and a copy gate, one layer many times.
 
 The input gets a start-of-sequence column in front; the class is read from that column after the last step.
 
@@ -43,8 +43,8 @@ def look(length: int, device: torch.device | None = None, dtype: torch.dtype = t
 def geometric_attention(match: Tensor, near: Tensor) -> Tensor:
     """A_ij = P_ij · ∏_{k nearer to i than j} (1 − P_ik) with P = σ(match): stop at the first match.
 
-    match: (…, T, T), −∞ where j must not be read; near: (T, T, T). Returns A, (…, T, T), whose rows sum to 1 at most.
-    The sums of logarithms need all their digits, so autocast is off.
+    match: (…, T, T), −∞ where j must not be read; near: (T, T, T). Returns A, (…, T, T), whose rows sum to 1
+    at most. The sums of logarithms need all their digits, so autocast is off.
     """
     with torch.autocast(match.device.type, enabled=False):
         match = match.to(near.dtype)
@@ -53,7 +53,7 @@ def geometric_attention(match: Tensor, near: Tensor) -> Tensor:
 
 
 class GeometricAttention(nn.Module):
-    """Each column reads the nearest column that matches; which direction it prefers depends on what it holds."""
+    """Each column reads the nearest column that matches; it prefers a direction by what it holds."""
 
     def __init__(self, width: int, heads: int, dropout: float) -> None:
         super().__init__()
@@ -154,8 +154,8 @@ class NDR(nn.Module):
 def init_qkv(weight: Tensor, heads: int) -> None:
     """Xavier-uniform as the released code does it. weight: (3D, D), rows by (q k v, head, head width).
 
-    Queries count as one matrix a head. Keys and values were meant to differ (a matrix a head, one for all), but
-    their rows are stored head by head there, so it is the first half of (k v of head 0, k v of head 1, …) that does.
+    Queries count as one matrix a head. Keys and values were meant to differ (a matrix a head, one for all),
+    but their rows are stored head by head there, so the first half of (k v of head 0, k v of head 1, …) does.
     """
     D, K = weight.shape[1], weight.shape[1] // heads
     a_head, all_heads = (6 / (D + K)) ** 0.5, (6 / (D + D)) ** 0.5

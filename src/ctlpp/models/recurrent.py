@@ -1,6 +1,6 @@
 """Recurrent models that read in one direction: is reading in the order of application enough?
 
-They read from the last token to the first, as right-to-left data applies its functions; else `from_end=False`.
+They read from the last token to the first, the order of application; with `from_end=False` the other way.
 
 Shapes: B batch, T tokens, E embedding width, D units, C classes.
 

@@ -1,4 +1,4 @@
-"""Transformer encoder with Transformer-XL relative positions; one layer applied `depth` times, or `depth` layers.
+"""Transformer encoder with Transformer-XL relative positions; one layer applied many times, or many layers.
 
 The input gets a start-of-sequence column in front; the class is read from that column after the last layer.
 
@@ -27,7 +27,7 @@ def sinusoids(positions: Tensor, width: int) -> Tensor:
 
 
 class RelativeAttention(nn.Module):
-    """Softmax over (q_i + u) · k_j + (q_i + v) · r_{j-i}, where r is a linear map of the offset's sinusoids."""
+    """Softmax over (q_i + u) · k_j + (q_i + v) · r_{j-i}, where r is linear in the offset's sinusoids."""
 
     def __init__(self, width: int, heads: int, dropout: float) -> None:
         super().__init__()
@@ -45,12 +45,12 @@ class RelativeAttention(nn.Module):
         nn.init.xavier_uniform_(self.position.weight)
 
     def forward(self, h: Tensor, waves: Tensor, offset: Tensor) -> Tensor:
-        """h: (B, T, D); waves: sinusoids of all offsets, (2T - 1, D); offset: row of `waves` for j - i, (T, T)."""
+        """h: (B, T, D); waves: sinusoids of all offsets, (2T - 1, D); offset: its row for j - i, (T, T)."""
         q, k, v = self.qkv(h).unflatten(-1, (3, self.heads, -1)).unbind(-3)  # (B, T, H, K) each
         k, r = self.dropout(k), self.dropout(self.position(waves)).unflatten(-1, (self.heads, -1))
         content = einsum("bihk,bjhk->bhji", q + self.u, k)
         position = einsum("bihk,ijhk->bhji", q + self.v, r[offset])
-        # j before i: a softmax over 5 to 9 numbers is three times as quick on a CPU if they do not lie side by side
+        # j before i: on a CPU a short softmax is three times as quick over numbers that lie apart
         weights = torch.addcmul(self.bias, content + position, self.scale).softmax(dim=-2)  # (B, H, T, T)
         read: Tensor = self.out(einsum("bhji,bjhk->bihk", weights, v).flatten(-2))
         return read

@@ -1,7 +1,7 @@
 """The zoo: every model by name, with its sizes in each preset; and your own, as `package.module:factory`.
 
-`released` is what the code behind the published numbers uses, `paper` what the paper's text says, and `quick` is
-small enough to train in a minute on a CPU. How a preset trains is the recipe's business.
+`released` is what the code behind the published numbers uses, `paper` what the paper's text says, and `quick`
+is small enough to train in a minute on a CPU. How a preset trains is the recipe's business.
 
 Example:
     >>> for name in ("lstm", "transformer", "ndr"):  # 32 functions, 8 symbols and the end mark
@@ -110,7 +110,7 @@ def parameters(model: nn.Module) -> int:
 def find_model(
     model: str | Factory, preset: str = "released", sizes: Mapping[str, Any] | None = None
 ) -> tuple[str, Factory, Sizes]:
-    """Name, factory and all sizes of a model; `sizes` override those of the preset. Your own have no presets."""
+    """Name, factory and all sizes of a model; `sizes` override those of the preset (your own has none)."""
     sizes = dict(sizes or {})
     if preset not in PRESETS:
         raise UserError(f"‹preset› {preset}: choose from {', '.join(PRESETS)}")

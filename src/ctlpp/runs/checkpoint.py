@@ -1,8 +1,8 @@
 """Checkpoints that survive a kill at any moment.
 
-A checkpoint is two files, `step-N.safetensors` and `step-N.json`. Each is written beside its place, flushed to the disk
-and renamed; the JSON file comes last and holds the checksum of the other, so a checkpoint is whole or not there. The
-newest two are kept.
+A checkpoint is two files, `step-N.safetensors` and `step-N.json`. Each is written beside its place, flushed
+to the disk and renamed; the JSON file comes last and holds the checksum of the other, so a checkpoint is
+whole or not there. The newest two are kept.
 
 Example:
     >>> import tempfile, torch

@@ -1,6 +1,6 @@
-"""Run folders: the one reader, for folders that are damaged, unfinished or foreign too, and the rules for training in one.
+"""Run folders: their one reader, whoever wrote them, and the rules for training in one. Without PyTorch.
 
-A run folder has `config.json`, `metrics.parquet`, `checkpoint/`, `result.json` once it is finished, and perhaps `analysis/`.
+They have `config.json`, `metrics.parquet`, `checkpoint/`, `result.json` in the end, and perhaps `analysis/`.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def find_runs(folders: Sequence[Path]) -> list[RunRecord]:
 def run_folders(folder: Path) -> Iterator[Path]:
     """Folders that look like runs; those within a run are its own affair.
 
-    Links come last, and are followed to a run itself only, not to folders that contain some: so there is no way round.
+    Links come last, and are followed to a run only, not to folders that contain some: there is no way round.
     """
     links: list[Path] = []
     for place, below, files in os.walk(folder):
@@ -125,7 +125,7 @@ def _natural(name: str) -> list[tuple[int, int, str]]:
 
 
 def read_run(folder: Path, name: str = "", *, with_history: bool = False) -> RunRecord:
-    """What a folder says of itself. with_history: a finished run whose history cannot be read is damaged, too."""
+    """What a folder says of itself. with_history: a run whose history cannot be read is damaged, too."""
     state, reason, config = _read_config(folder)
     record = RunRecord(folder, name or folder.name, state, reason, config)
     if state:
@@ -259,7 +259,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def claim(folder: Path, config: dict[str, Any], resume: bool) -> dict[str, Any]:
-    """Start a run in a folder, or check that the run in it is the one to resume. Returns the folder's config."""
+    """Start a run in a folder, or check that the run in it is the one to resume. Returns its config."""
     if not (folder / "config.json").exists():
         write_json(folder / "config.json", config)
         return config
@@ -280,7 +280,7 @@ def check_kept(folder: Path, remedy: str) -> None:
 
 
 def check_last(folder: Path, step: int, damaged: Sequence[str]) -> None:
-    """Raise UserError if a run is finished, but the newest checkpoint that is whole, of this step, is not its last."""
+    """Raise UserError if a run is finished, but its newest whole checkpoint, of this step, is not the last."""
     if not (folder / "result.json").is_file():
         return
     lost = list(damaged)

@@ -1,4 +1,4 @@
-"""The history of a run, `metrics.parquet`: accuracy and loss by step, seed, split and length (0: all lengths together).
+"""The history of a run, `metrics.parquet`: accuracy and loss by step, seed, split and length (0: all).
 
 Example:
     >>> metrics = Metrics()

@@ -1,4 +1,4 @@
-"""Observers of a training run: notes, TensorBoard, Weights & Biases, or your own. Without one, nothing is printed.
+"""Observers of a training run: notes, TensorBoard, Weights & Biases, or your own. The library prints nothing.
 
 An observer is any object with some of these methods; those it lacks are not called:
 
@@ -67,7 +67,7 @@ def tell(observers: Sequence[object], event: str, *facts: object) -> None:
 
 
 def curves(scores: Sequence[Score]) -> dict[str, float]:
-    """One number per curve: each seed's accuracy, and the mean accuracy and loss, on every evaluated split."""
+    """One number per curve: each seed's accuracy, and the mean accuracy and loss, on every split."""
     whole = [score for score in scores if score.length == 0 and score.split != TRAINING]
     values = {f"{score.split}/accuracy/seed {score.seed}": score.accuracy for score in whole}
     for split in dict.fromkeys(score.split for score in whole):

@@ -1,13 +1,13 @@
-"""The data of a run, in batches of one length that are a pure function of the step: resuming needs only its number.
+"""The data of a run, in batches of one length that are a pure function of the step.
 
-The training examples are visited in rounds. In a round the examples of each length are shuffled and cut into batches
-(a last partial batch is left out), and the batches of all lengths come in random order. A length with fewer examples
-than one batch fills a single batch by repeating them, so that it is not lost. With `length_mix="even"` every length
-has the same number of batches in a round, however many examples it has.
+The training examples are visited in rounds. In a round the examples of each length are shuffled and cut into
+batches (a last partial batch is left out), and the batches of all lengths come in random order. A length with
+fewer examples than one batch fills a single batch by repeating them, so that it is not lost. With
+`length_mix="even"` every length has the same number of batches in a round, however many examples it has.
 
-A *curriculum* decides which examples take part: a function `weights(progress, length, tokens) -> (N,)` that gives
-each example of a length its chance, 0 to 1, to take part in the round that begins when the share `progress` of the
-training is over. Rounds keep their number of batches; what takes part is repeated as often as needed.
+A *curriculum* decides which examples take part: a function `weights(progress, length, tokens) -> (N,)` that
+gives each example of a length its chance, 0 to 1, to take part in the round that begins when the share
+`progress` of the training is over. Rounds keep their number of batches: what takes part is repeated.
 
 Example:
     >>> data = {2: (torch.zeros(8, 4, dtype=torch.int64), torch.zeros(8, dtype=torch.int64))}
@@ -52,7 +52,7 @@ class Data:
 
 
 def read_data(data: Any, splits: Sequence[str] | None = None) -> Data:
-    """The splits of a dataset, or of {name: {length: (tokens, targets)}}; iid and ood are evaluated unless told."""
+    """The splits of a dataset, or of {name: {length: (tokens, targets)}}; by default iid and ood."""
     if not isinstance(data, Mapping) and not hasattr(data, "task"):
         kinds = "give a dataset, as `ctlpp.load(folder)` reads it, or a dictionary of splits"
         raise UserError(f"data of type {type(data).__name__}: {kinds}")
@@ -116,7 +116,7 @@ class Batches:
         self._round, self._plan = -1, list[tuple[int, Tensor]]()
 
     def at(self, step: int) -> tuple[Tensor, Tensor]:
-        """The batch of a step: tokens (B, T) and targets (B,), or with a seed axis in front if seeds differ."""
+        """The batch of a step: tokens (B, T) and targets (B,), or with a seed axis if seeds differ."""
         round_, place = divmod(step, self.per_round)
         if round_ != self._round:
             self._round, self._plan = round_, self._make_plan(round_)

@@ -1,7 +1,7 @@
 """A crowd: the weights of many seeds of one module, stacked along a leading axis S.
 
-All parameters of a seed lie in one row of one matrix, `weights` (S, P). Each parameter is a view of some columns,
-so that clipping and the optimiser are a handful of operations on (S, P), whatever the module is made of.
+All parameters of a seed lie in one row of one matrix, `weights` (S, P). Each parameter is a view of some
+columns, so that clipping and the optimiser are a handful of operations on (S, P), whatever the module is.
 
 Example:
     >>> class Bag(nn.Module):

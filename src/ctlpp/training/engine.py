@@ -1,4 +1,4 @@
-"""What this machine can do with a model, found by trying a batch on it before training; and steps as CUDA graphs."""
+"""What this machine can do with a model, found by trying it before training; and steps as CUDA graphs."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def find_device(name: str) -> torch.device:
 
 
 def prepare(stepper: Stepper, shapes: Sequence[Batch], memory: int | None = None) -> list[str]:
-    """Try the model, and decide how many seeds go through a step at a time; returns what the user should know.
+    """Try the model, and decide how many seeds go through a step at a time; returns notes for the user.
 
     shapes: a batch of every length, the longest last. memory: bytes that activations may take.
     """
@@ -113,7 +113,7 @@ def _two_examples(batch: Batch) -> Batch:
 
 
 def try_kernels(stepper: Stepper, batch: Batch) -> str:
-    """Try the fast path of a step, if there is one; where it fails it is left alone, and the reason is given."""
+    """Try the fast path of a step, if there is one; gives the reason why it is left alone, if it fails."""
     crowd = stepper.crowd
     if not fast.available(crowd.device.type):
         return ""
@@ -131,7 +131,7 @@ def try_kernels(stepper: Stepper, batch: Batch) -> str:
 
 
 def precompile_steps(stepper: Stepper, shapes: Sequence[Batch]) -> None:
-    """Have the kernels of all steps to come compiled at the same time: of these batches, and of the trials here."""
+    """Have the kernels of all steps to come compiled at the same time, and those of the trials here."""
     crowd, longest = stepper.crowd, shapes[-1]
     if not stepper.bf16 or fast.find(crowd.module, crowd.device, longest[0].shape[-1]) is None:
         return
@@ -195,10 +195,10 @@ def activations(stepper: Stepper, batch: Batch) -> tuple[int, int]:
 
 @dataclass
 class Replays:
-    """CUDA graphs of one piece of work, by the shape of its inputs, replayed without launching kernels one by one.
+    """CUDA graphs of one piece of work, by the shape of its inputs: no kernel is launched on its own.
 
-    The work is run as usual the first times it meets a shape, so that kernels are compiled and memory is known to
-    suffice; then it is captured. What cannot be captured (because it waits for the device, say) goes on as usual.
+    The work is run as usual the first times it meets a shape, so that kernels are compiled and memory is
+    known to suffice; then it is captured. What cannot be captured (it waits for the device) goes on as usual.
     """
 
     graphs: dict[Shape, tuple[torch.cuda.CUDAGraph, Tensor, Tensor]] = field(default_factory=dict)

@@ -43,7 +43,7 @@ class _Count(nn.Module):
 
 @dataclass
 class Tally:
-    """Adds up right answers and losses over batches of examples; on CUDA by replaying graphs of the forward."""
+    """Adds up right answers and losses over batches of examples; on CUDA by replaying graphs."""
 
     crowd: Crowd
     group: int  # seeds at a time
@@ -122,7 +122,7 @@ def accuracy(
     """The share of right answers on each split, by length; length 0 stands for the whole split.
 
     model: any callable, tokens (B, T) int64 -> logits (B, C); a module is put into evaluation mode meanwhile.
-    data: a dataset, or {name: {length: (tokens, targets)}}. splits: by default iid and ood. batch: examples at a time.
+    data: a dataset, or {name: {length: (tokens, targets)}}. splits: by default iid and ood.
     """
     known = read_data(data, splits)
     training = isinstance(model, nn.Module) and model.training

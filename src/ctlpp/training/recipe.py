@@ -140,7 +140,7 @@ def watching(recipe: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def recipe_for(model: str, preset: str = "released", variant: str = "", **changes: Any) -> Recipe:
-    """The recipe of a model of the zoo, with some settings changed. Your own, `a.b:c`, has that of the NDR."""
+    """The recipe of a model, with some settings changed. Your own, `a.b:c`, has that of the NDR."""
     if preset not in RECIPES:
         raise UserError(f"‹preset› {preset}: choose from {', '.join(RECIPES)}")
     if ":" not in model and model not in RECIPES[preset]:

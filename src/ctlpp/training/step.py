@@ -1,7 +1,7 @@
 """One training step of a crowd: loss, gradient, clipping and update of every seed, none seeing another.
 
-Nothing in here waits for the device: what differs from step to step (rates, keys, progress) lies in small tensors
-that are filled beforehand, so that a step can be captured and replayed.
+Nothing in here waits for the device: what differs from step to step (rates, keys, progress) lies in small
+tensors that are filled beforehand, so that a step can be captured and replayed.
 """
 
 from copy import deepcopy
@@ -23,8 +23,8 @@ from ctlpp.training.streams import Streams, seed_keys, step_keys
 class Loss(nn.Module):
     """The loss of one seed on one batch: the model's own if it has one, cross-entropy otherwise.
 
-    A model may define `loss(logits, targets)`, or `training_loss(tokens, targets)` where the logits are not enough
-    (an auxiliary loss on inner states, say). Both return one number and may use the buffer `progress`.
+    A model may define `loss(logits, targets)`, or `training_loss(tokens, targets)` where the logits are not
+    enough (an auxiliary loss on inner states, say). Both return one number and may use the buffer `progress`.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -217,7 +217,7 @@ class Stepper:
 
     @torch.no_grad()
     def update(self, group: slice, losses: Tensor, gradient: Tensor) -> Tensor:
-        """Clip each seed's gradient and let Adam move its weights; returns which seeds still train, (S,) bool.
+        """Clip each seed's gradient and let Adam move its weights; returns which seeds train on, (S,) bool.
 
         A seed whose loss or gradient is not finite keeps the weights it has, from now on.
         """

@@ -1,8 +1,8 @@
 """Random numbers of many seeds at once, each seed with a stream of its own.
 
-A number is a hash of (seed, step, position): nothing is drawn "next", so seed 7 sees the same masks alone, among 25,
-on a second try and after a resume, on the CPU and on a GPU. `Streams` hands these numbers to an ordinary module by
-standing in for `F.dropout` and a few relatives while the module runs, plainly or under `vmap`.
+A number is a hash of (seed, step, position): nothing is drawn "next", so seed 7 sees the same masks alone,
+among 25, on a second try and after a resume, on the CPU and on a GPU. `Streams` hands these numbers to an
+ordinary module by standing in for `F.dropout` and a few relatives while it runs, plainly or under `vmap`.
 
 Example:
     >>> key = step_keys(seed_keys([7]), torch.tensor(3))[0]

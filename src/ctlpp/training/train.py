@@ -54,11 +54,11 @@ def train(
 ) -> "Run":
     """Train seeds of a model together and evaluate them.
 
-    model: a name of the zoo, "package.module:factory", or a callable `factory(vocab_size, n_classes) -> nn.Module`.
+    model: a name of the zoo, "package.module:factory", or a callable, (vocab_size, n_classes) -> nn.Module.
     data: a dataset, or {"train": {length: (tokens, targets)}, "iid": …}.
     recipe: by default that of the model and preset. sizes: other sizes for the model, by keyword.
     out: the run folder, if the run is to be kept. splits: those to evaluate, by default iid and ood.
-    memory: bytes that activations may take, by default measured. about: anything else to note in `config.json`.
+    memory: bytes that activations may take, by default measured. about: anything to note in `config.json`.
     """
     if isinstance(seeds, int):
         raise UserError(f"‹seeds› {seeds}: give several numbers, such as range({seeds})")
@@ -199,7 +199,7 @@ class Run:
         return evaluate(self.crowd, splits, tally=tally)
 
     def table(self) -> list[dict[str, Any]]:
-        """One row per seed: its number, its final accuracy on every split, the step it diverged at or None."""
+        """One row per seed: its number, its last accuracy on every split, the step it diverged at or None."""
         seeds = self.result()["seeds"]
         return [{"seed": one["seed"], "diverged": one["diverged_at"], **one["accuracy"]} for one in seeds]
 
