@@ -280,7 +280,7 @@ def check_kept(folder: Path, remedy: str) -> None:
 
 
 def check_last(folder: Path, step: int, damaged: Sequence[str]) -> None:
-    """Raise UserError if a run is finished, but its newest whole checkpoint, of this step, is not the last."""
+    """Raise UserError if a run is finished, but its newest whole checkpoint, of this step, is no end."""
     if not (folder / "result.json").is_file():
         return
     lost = list(damaged)
