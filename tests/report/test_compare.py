@@ -83,8 +83,8 @@ def test_runs_of_one_setting_are_pooled_and_no_seed_counts_twice() -> None:
     config = full_size("ndr", "R")
     later = config | {"seeds": [1, 2], "started": "later"}
     later["recipe"] = config["recipe"] | {"eval_every": 7}  # only watches
-    (setting,) = group_by_setting([record(config, [0.1, 0.2]), record(later, [0.2, 0.3], first=1)])
-    assert [seed.number for seed in setting.seeds] == [0, 1, 2]
+    (entry,) = results([record(config, [0.1, 0.2]), record(later, [0.7, 0.3], first=1)])
+    assert entry["values"] == [0.1, 0.2, 0.3]
     for other in ({"data": {"train": "f" * 64}}, {"recipe": config["recipe"] | {"steps": 9}}):
         assert len(group_by_setting([record(config, [0.1]), record(config | other, [0.2])])) == 2
 

@@ -119,7 +119,7 @@ def test_what_a_model_does_not_record_is_told_in_the_words_of_the_analysis(tmp_p
 def test_pages_get_coarser_before_they_get_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     draw = np.random.Generator(np.random.PCG64(0))
     records = find_runs([make_run(tmp_path / "run", analysed=False)])
-    package = Package({})
+    package = Package()
     package.add("similarity", draw.integers(0, FINEST, 90_000).astype(np.uint8))
     whole = len(page.make_page(records, [package]))
     for room, expected in ((10**6, [FINEST]), (-100_000, page.LEVELS[1:-1]), (-(10**6), [page.LEVELS[-1]])):

@@ -96,27 +96,30 @@ def draw_sampling_graph(text: str) -> str | None:
 
     task = json.loads(text)
     groups = {as_str(name): as_list(members) for name, members in as_dict(task["groups"]).items()}
-    edges, graphs = {}, {name: as_dict(task[name]) for name in ("train_graph", "ood_graph")}
-    for name, graph in graphs.items():
-        pairs = [tuple(map(as_str, as_list(edge))) for edge in as_list(graph.get("edges"))]
-        edges[name] = [pair for pair in pairs if len(pair) == 2 and {*pair} <= {"IN", "OUT", *groups}]
-    if not any(edges.values()) or len(groups) > MOST_GROUPS or sum(map(len, edges.values())) > MOST_EDGES:
+    train, ood = _edges(task["train_graph"]), _edges(task["ood_graph"])
+    nodes = {node for edge in train + ood for node in edge}
+    few = len(groups) <= MOST_GROUPS and len(train + ood) <= MOST_EDGES
+    if not (nodes and nodes <= {"IN", "OUT", *groups} and few):
         return None
     home = {as_str(name): group for group, members in groups.items() for name in members}
-    limits = map(as_dict, as_list(graphs["train_graph"].get("restrictions")))
+    limits = map(as_dict, as_list(as_dict(task["train_graph"]).get("restrictions")))
     restricted = {
         (as_str(limit.get("from")), home.get(as_str(limit.get("function")), ""))
         for limit in limits
         if len(as_list(limit.get("symbols"))) < len(as_list(task["symbols"]))
     }
     title, sizes = as_str(task["variant"]), {group: len(members) for group, members in groups.items()}
-    train, ood = edges.values()
     return draw_graph(TITLES.get(title, title), sizes, train=train, ood=ood, restricted=restricted)
+
+
+def _edges(graph: object) -> list[tuple[str, str]]:
+    found = map(as_list, as_list(as_dict(graph).get("edges")))
+    return [(as_str(edge[0]), as_str(edge[1])) for edge in found if len(edge) == 2]
 
 
 def pack(record: RunRecord) -> Package:
     """Curves and analysis of a run; a reason for what is missing."""
-    package = Package({})
+    package = Package()
     if record.state in ("foreign", "version"):
         package.facts |= {"curves_missing": record.reason, "inside_missing": {"text": record.reason}}
         return package

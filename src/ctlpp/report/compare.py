@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from ctlpp.runs.folder import RunRecord, SeedResult
@@ -17,33 +17,13 @@ SPLITS = ("iid", "ood")
 KEPT = f"the first {paper.SEEDS} seeds with a final IID accuracy above {paper.CONVERGED}"  # the paper's rule
 
 
-@dataclass(frozen=True)
-class Setting:
-    """Runs that differ in their seeds only, and those seeds."""
-
-    records: tuple[RunRecord, ...]
-    seeds: tuple[SeedResult, ...]
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """Of the first run; the others differ in nothing that decides a result."""
-        return self.records[0].config
-
-    @property
-    def cell(self) -> tuple[int, int] | None:
-        """Shared functions and shared symbols, on S."""
-        task = self.records[0].task
-        functions, symbols = as_int(task.get("shared_functions")), as_int(task.get("shared_symbols"))
-        return None if functions is None or symbols is None else (functions, symbols)
-
-
-def group_by_setting(records: Sequence[RunRecord]) -> list[Setting]:
-    """Finished runs by setting. A seed that two runs of one setting both have is counted once."""
+def group_by_setting(records: Sequence[RunRecord]) -> list[list[RunRecord]]:
+    """Finished runs; those that differ in nothing but their seeds together."""
     by_key: dict[str, list[RunRecord]] = {}
     for record in records:
         if record.state == "finished":
             by_key.setdefault(key_of(record), []).append(record)
-    return sorted((Setting(tuple(same), merge(same)) for same in by_key.values()), key=_order)
+    return sorted(by_key.values(), key=lambda same: _order(same[0]))
 
 
 def merge(records: Sequence[RunRecord]) -> tuple[SeedResult, ...]:
@@ -75,16 +55,22 @@ def _recipe(config: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in recipe.items() if name not in watching(recipe)}
 
 
-def _order(setting: Setting) -> tuple[Any, ...]:
+def _order(record: RunRecord) -> tuple[Any, ...]:
     """What has published numbers first, then by variant, model (in the paper's order) and cell."""
-    model, variant = _names(setting.config)
-    unpublished, place = bool(mismatches(setting.config)), [*paper.TITLES, model].index(model)
-    return unpublished, variant, place, model, setting.cell or (0, 0), setting.records[0].name
+    model, variant = _names(record.config)
+    unpublished, place = bool(mismatches(record.config)), [*paper.TITLES, model].index(model)
+    return unpublished, variant, place, model, _cell(record) or (0, 0), record.name
 
 
 def _names(config: dict[str, Any]) -> tuple[str, str]:
     """Model and variant."""
     return as_str(config.get("model")), as_str(config.get("variant"))
+
+
+def _cell(record: RunRecord) -> tuple[int, int] | None:
+    """Shared functions and shared symbols, on S."""
+    functions, symbols = (as_int(record.task.get(f"shared_{noun}")) for noun in ("functions", "symbols"))
+    return None if functions is None or symbols is None else (functions, symbols)
 
 
 def mismatches(config: dict[str, Any]) -> list[str]:
@@ -128,19 +114,19 @@ def results(records: Sequence[RunRecord]) -> list[dict[str, Any]]:
     """
     entries = []
     number = {id(record): at for at, record in enumerate(records)}
-    for setting in group_by_setting(records):
-        reasons, names = mismatches(setting.config), _names(setting.config)
-        selections = {"": setting.seeds}
+    for same in group_by_setting(records):
+        reasons, names = mismatches(same[0].config), _names(same[0].config)
+        selections = {"": merge(same)}
         if not reasons and names[0] == "transformer":
-            selections[f"as published: {KEPT}"] = by_rule(setting.seeds)
+            selections[f"as published: {KEPT}"] = by_rule(merge(same))
         for note, seeds in selections.items():
             trained = [seed for seed in seeds if not seed.diverged]
             found = {split: _summarise(trained, split, len(seeds) - len(trained)) for split in SPLITS}
             entry: dict[str, Any] = {
-                "runs": [number[id(record)] for record in setting.records],
+                "runs": [number[id(record)] for record in same],
                 "note": note,
                 "reasons": reasons,
-                "cell": setting.cell if names[1] == "S" else None,
+                "cell": _cell(same[0]) if names[1] == "S" else None,
                 "values": [seed.accuracy["ood"] for seed in trained if "ood" in seed.accuracy],
                 "summary": {split: asdict(own[0]) for split, own in found.items()},
                 "lengths": {split: _lengths(own) for split, own in found.items()},

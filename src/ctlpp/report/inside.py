@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ctlpp.analysis.folder import AnalysisRecord
-from ctlpp.report.compare import Setting, group_by_setting
+from ctlpp.report.compare import group_by_setting, merge
 from ctlpp.report.packing import MISSING, Package, quantise, rounded
-from ctlpp.runs.folder import RunRecord
+from ctlpp.runs.folder import RunRecord, SeedResult
 from ctlpp.runs.untrusted import DamagedError, as_dict, as_int, as_list, as_str
 from ctlpp.statistics.correlation import correlate
 
@@ -154,23 +154,23 @@ def add_setting_correlations(records: Sequence[RunRecord], packages: Sequence[Pa
         for record, package in zip(records, packages, strict=True)
         if "inside" in package.facts and "stale" not in package.facts["inside"]
     }
-    for setting in group_by_setting(records):
-        parts = [inside[record.folder] for record in setting.records if record.folder in inside]
-        if len(parts) > 1:
-            for name in {measure["name"] for part in parts for measure in part["measures"]}:
-                same = [(part, m) for part in parts for m in part["measures"] if m["name"] == name]
-                together = _correlate(setting, same)
-                for _, measure in same:
-                    measure["together"] = together
+    for same in group_by_setting(records):
+        parts = [inside[record.folder] for record in same if record.folder in inside]
+        if len(parts) < 2:
+            continue
+        for name in {measure["name"] for part in parts for measure in part["measures"]}:
+            found = [(part["seeds"], m) for part in parts for m in part["measures"] if m["name"] == name]
+            together = _correlate(merge(same), found)
+            for _, measure in found:
+                measure["together"] = together
 
 
-def _correlate(setting: Setting, parts: Sequence[tuple[dict[str, Any], dict[str, Any]]]) -> list[Any]:
+def _correlate(seeds: Sequence[SeedResult], found: Sequence[tuple[list[int], dict[str, Any]]]) -> list[Any]:
     """Number of seeds, correlation and interval over the seeds that have not diverged, each counted once."""
     values: dict[int, float | None] = {}
-    for inside, measure in reversed(parts):
-        values |= dict(zip(inside["seeds"], measure["values"], strict=True))
-    seeds = [seed for seed in setting.seeds if not seed.diverged]
-    own = np.array([values.get(seed.number) for seed in seeds], dtype=float)
-    ood = np.array([seed.accuracy.get("ood") for seed in seeds], dtype=float)
-    found = correlate(own, ood)
-    return [found.seeds, *map(rounded, (found.pearson, found.low, found.high))]
+    for numbers, measure in reversed(found):
+        values |= dict(zip(numbers, measure["values"], strict=True))
+    trained = [seed for seed in seeds if not seed.diverged]
+    both = [(values.get(seed.number), seed.accuracy.get("ood")) for seed in trained]
+    result = correlate(*np.array(both, dtype=np.float64).reshape(-1, 2).T)
+    return [result.seeds, *map(rounded, (result.pearson, result.low, result.high))]

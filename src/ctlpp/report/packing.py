@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import zlib
 from base64 import b64encode
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -25,13 +26,13 @@ FINEST = 255  # levels of a quantised number
 Bytes = NDArray[np.uint8]
 
 
+@dataclass
 class Package:
     """Facts and arrays of one run."""
 
-    def __init__(self, facts: dict[str, Any]) -> None:
-        self.facts = facts
-        self.arrays: dict[str, Bytes] = {}
-        self.damage: list[str] = []  # why something of the analysis is missing that should be there
+    facts: dict[str, Any] = field(default_factory=dict)
+    arrays: dict[str, Bytes] = field(default_factory=dict)
+    damage: list[str] = field(default_factory=list)  # why something of the analysis cannot be used
 
     def add(self, name: str, array: Bytes) -> None:
         """Append an array of bytes, whatever its shape."""
@@ -46,26 +47,23 @@ class Package:
         for name, array in arrays.items():
             places[name] = [start, len(array)]
             start += len(array)
-        head = json.dumps(
-            {**self.facts, "levels": levels, "arrays": places}, separators=(",", ":"), allow_nan=False
-        ).encode()
+        facts = {**self.facts, "levels": levels, "arrays": places}
+        head = json.dumps(facts, separators=(",", ":"), allow_nan=False).encode()
         body = b"".join(array.tobytes() for array in arrays.values())
         return b64encode(zlib.compress(len(head).to_bytes(4, "little") + head + body, 6)).decode("ascii")
 
 
 def coarsen(array: Bytes, levels: int) -> Bytes:
     """An array quantised as finely as can be, with fewer levels."""
-    return np.where(array == MISSING, MISSING, np.rint(array * ((levels - 1) / (FINEST - 1)))).astype(
-        np.uint8
-    )
+    scaled = np.rint(array * ((levels - 1) / (FINEST - 1)))
+    return np.where(array == MISSING, MISSING, scaled).astype(np.uint8)
 
 
-def quantise(values: NDArray[Any], low: float, high: float, levels: int = FINEST) -> Bytes:
-    """Numbers from low to high as 0 … levels - 1, rounded; 255 where there is no number."""
-    assert 2 <= levels <= FINEST
+def quantise(values: NDArray[Any], low: float, high: float) -> Bytes:
+    """Numbers from low to high as 0 … 254, rounded; 255 where there is no number."""
     known = np.isfinite(values)
     scaled = (np.where(known, values, low) - low) / ((high - low) or 1.0)
-    return np.where(known, np.clip(np.rint(scaled * (levels - 1)), 0, levels - 1), MISSING).astype(np.uint8)
+    return np.where(known, np.rint(np.clip(scaled, 0, 1) * (FINEST - 1)), MISSING).astype(np.uint8)
 
 
 def rounded(value: object) -> float | None:
