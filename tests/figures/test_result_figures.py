@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
-from ctlpp.figures.learning import Pair, draw_by_length, draw_learning, draw_repeats, mean_over
+from ctlpp.figures.learning import Pair, draw_by_length, draw_learning, draw_repeats
 from ctlpp.figures.predictors import draw_rankings
 from ctlpp.figures.seeds import Dots, Entry, draw_table1, draw_tables, swarm
 from ctlpp.figures.staged import Cell, draw_staged
@@ -112,8 +112,9 @@ def test_dots_of_a_swarm_stay_near_and_equal_ones_stand_side_by_side(
 
 
 def test_the_mean_of_curves_leaves_out_what_is_missing() -> None:
-    assert mean_over(np.array([[0.0, 1.0], [np.nan, 0.5]])).tolist() == [0.5, 0.5]
-    assert np.isnan(mean_over(np.array([[np.nan]]))[0])
+    curve = np.array([[0.0, 1.0], [np.nan, 0.5], [np.nan, np.nan]])
+    axes = draw_learning({("ndr", "R"): History(np.arange(3), np.arange(2), {("ood", 0): curve})}).axes[0]
+    np.testing.assert_array_equal(axes.lines[-2].get_ydata(), [0.5, 0.5, np.nan])
 
 
 def test_the_grid_of_s_has_mean_and_std_of_all_seeds_of_a_cell_each_once_and_the_published_claims() -> None:

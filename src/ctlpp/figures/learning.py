@@ -13,13 +13,13 @@ from matplotlib.figure import Figure
 from ctlpp.figures.seeds import Dots, draw_dots, draw_published, legend_marks, swarm
 from ctlpp.figures.style import DARK, DATA, DOUBLE, GREY, SINGLE, SPLITS, accuracy_axis, explain, new_figure
 from ctlpp.runs.history import Array, History
-from ctlpp.statistics.published import SEEDS, SOLVED, TITLES
+from ctlpp.statistics.published import SOLVED, TITLES
 
 Panels = Mapping[tuple[str, str], History]  # (model, variant) -> its seeds' curves
 Diverged = Mapping[int, int]  # seed -> the step at which it was frozen
 STEPS, LENGTHS = "training step (thousands)", "functions in the example"
 SEQUENCES = {"distinct": DATA["released"], "repeated": DATA["repeats"]}
-DIVERGED: Any = {"color": GREY, "marker": "x", "markersize": 3, "linewidth": 0.5}
+DIVERGED: Any = {"color": GREY, "marker": "x", "markersize": 3, "markeredgewidth": 0.5, "linewidth": 0.5}
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,6 @@ class Pair:
     dots: dict[str, Dots]  # OOD accuracies by "distinct", "repeated"
     curves: dict[str, History]
     published: tuple[float, float] | None = None
-    published_seeds: int = SEEDS
 
 
 def draw_learning(panels: Panels) -> Figure:
@@ -54,13 +53,13 @@ def draw_repeats(pairs: Sequence[Pair]) -> Figure:
             for at, (kind, colour) in enumerate(SEQUENCES.items()):
                 draw_dots(axes, at, pair.dots[kind], colour)
             if pair.published:
-                draw_published(axes, -0.6, pair.published, pair.published_seeds)
+                draw_published(axes, -0.6, pair.published)
             axes.set_xticks(range(len(SEQUENCES)), list(SEQUENCES))
             axes.set_xlim(-0.9, 1.5)
         else:
             for kind, history in pair.curves.items():
                 for split, line in (("iid", "--"), ("ood", "-")):
-                    mean = mean_over(history.accuracy[split, 0])
+                    mean = _mean(history.accuracy[split, 0])
                     axes.plot(history.steps / 1000, mean, line, color=SEQUENCES[kind], linewidth=1.2)
             axes.set_xlabel(STEPS)
         accuracy_axis(axes, "mean accuracy" if row else "OOD accuracy", solved=row == 0)
@@ -127,41 +126,38 @@ def _plot_curves(axes: Axes, history: History, diverged: Diverged) -> None:
             last = min(int(end), len(thousands) - 1)
             axes.plot(thousands[: last + 1], curve[: last + 1, column], markevery=[last], **DIVERGED)
         axes.plot(thousands, curve[:, fine], linewidth=0.4, alpha=0.4, **look)
-        axes.plot(thousands, mean_over(curve[:, fine]), **look | {"color": "white"}, linewidth=2.6)
-        axes.plot(thousands, mean_over(curve[:, fine]), **look, linewidth=1.6)
+        axes.plot(thousands, _mean(curve[:, fine]), **look | {"color": "white"}, linewidth=2.6)
+        axes.plot(thousands, _mean(curve[:, fine]), **look, linewidth=1.6)
     axes.set_xlim(0, thousands[-1] if len(thousands) > 1 else None)
 
 
 def _look(split: str, history: History) -> Any:
     """A split's colour; a single evaluation is a dot, as a line of one point cannot be seen."""
-    return {"color": colour_of(split), "marker": "o" if len(history.steps) == 1 else ""}
+    return {"color": SPLITS.get(split, DARK), "marker": "o" if len(history.steps) == 1 else ""}
 
 
 def _plot_lengths(axes: Axes, history: History, diverged: Diverged) -> None:
     fine = _healthy(history, diverged)
     for number, split in enumerate(shown_splits(history)):
-        lengths, colour = history.lengths(split), colour_of(split)
+        lengths, colour = history.lengths(split), SPLITS.get(split, DARK)
         places = np.array(lengths) + (number - 0.5) * 0.36
         for at, length in zip(places, lengths, strict=True):
             final = history.final(split, length)
             for kept, look in ((fine, {"marker": ".", "color": colour, "alpha": 0.4}), (~fine, DIVERGED)):
                 values = final[kept & np.isfinite(final)]
-                look = {"markersize": 3, **look, "linestyle": ""}
-                axes.plot(at + swarm(values, 0.14), values, markeredgewidth=0.5, **look)
-        means = [mean_over(history.final(split, length)[None, fine])[0] for length in lengths]
+                axes.plot(at + swarm(values, 0.14), values, **{**DIVERGED, **look, "linestyle": ""})
+        means = [_mean(history.final(split, length)[None, fine])[0] for length in lengths]
         axes.plot(places, means, "_-", color=colour, linewidth=1.0, markersize=7, markeredgewidth=1.6)
     every = sorted({length for split in shown_splits(history) for length in history.lengths(split)})
     axes.set_xticks(every, [str(length) for length in every])
 
 
 def _explain_splits(figure: Figure, splits: list[str], diverged: Diverged) -> None:
-    marks: dict[str, dict[str, Any]] = {
-        f"{name_of(split)}: every seed, and their mean": {"color": colour_of(split), "linewidth": 1.6}
-        for split in splits
-    }
+    looks = {split: {"color": SPLITS.get(split, DARK), "linewidth": 1.6} for split in splits}
+    marks = {f"{split.upper()}: every seed, and their mean": look for split, look in looks.items()}
     if diverged:
         marks["a seed that diverged, not part of the mean"] = DIVERGED
-    explain(figure, marks, columns=3 if figure.get_figwidth() * 2.54 > SINGLE + 1 else 1)
+    explain(figure, marks, columns=3 if figure.get_figwidth() * 2.54 > SINGLE else 1)
 
 
 def _healthy(history: History, diverged: Diverged) -> Array:
@@ -169,7 +165,7 @@ def _healthy(history: History, diverged: Diverged) -> Array:
     return np.array([int(seed) not in diverged for seed in history.seeds], dtype=bool)
 
 
-def mean_over(curve: Array) -> Array:
+def _mean(curve: Array) -> Array:
     """The mean of the seeds at every evaluation; nan where there is none. (E, S) -> (E,)"""
     known = np.isfinite(curve)
     sums, counts = np.where(known, curve, 0).sum(axis=1), known.sum(axis=1)
@@ -180,13 +176,3 @@ def shown_splits(history: History) -> list[str]:
     """The splits worth a curve: iid and ood, or whatever there is."""
     known = [split for split in SPLITS if (split, 0) in history.accuracy]
     return known or [split for split in history.splits if (split, 0) in history.accuracy][:3]
-
-
-def colour_of(split: str) -> str:
-    """A split's colour."""
-    return SPLITS.get(split, DARK)
-
-
-def name_of(split: str) -> str:
-    """A split's name in a figure."""
-    return split.upper() if split in SPLITS else split

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -18,7 +19,6 @@ from ctlpp.figures.pairs import draw_accuracy, draw_compatibility, draw_intercha
 from ctlpp.figures.predictors import draw_ranking, draw_scatter
 from ctlpp.figures.similarity import Matrices, draw_side_by_side, draw_symbols
 from ctlpp.figures.style import FORMATS, save, style
-from ctlpp.models.zoo import Factory
 
 Progress = Callable[[int], Callable[[int], None]]  # told a total, gives what to call with steps done
 Drawing = tuple[str, Callable[[], Figure]]  # file name without its ending, and the call that draws it
@@ -30,43 +30,29 @@ def analyze_run(
     folder: Path | str,
     out: Path | str | None = None,
     *,
-    seeds: Sequence[int] | None = None,
-    data: Path | None = None,
-    bases: int | None = 1,
-    unfinished: bool = False,
     force: bool = False,
-    device: str = "auto",
-    factory: Factory | None = None,
     figures: bool = True,
     formats: Sequence[str] = FORMATS,
     workers: int = 1,
     computing: Progress = lambda total: lambda done: None,
     drawing: Progress = lambda total: lambda done: None,
+    **options: Any,
 ) -> Study:
     """Analyse a run folder and write numbers and figures to `out`, by default its folder `analysis`.
 
-    bases: on how many inputs interchange tries each donor's state with each consumer; None for all.
     figures: whether to draw them; without, there are the numbers alone.
     workers: processes that draw; except on Linux, several need a main program that may be imported again.
+    options: seeds, data, bases, unfinished, device and factory, as `study_run` has them.
     """
     folder = Path(folder)
     target = folder / "analysis" if out is None else Path(out)
     check_left(folder)
     check_target(target, force=force)
-    study = study_run(
-        folder,
-        seeds=seeds,
-        data=data,
-        bases=bases,
-        unfinished=unfinished,
-        device=device,
-        factory=factory,
-        start=computing,
-    )
+    study = study_run(folder, start=computing, **{"device": "auto", **options})
     with fresh_folder(target, force=force) as place:
         write_numbers(study, place)
         if figures:
-            draw_all(study, place / "figures", formats, drawing, workers)
+            draw_all(study, place / "figures", formats, workers, drawing)
     return study
 
 
@@ -74,20 +60,15 @@ def draw_all(
     study: Study,
     folder: Path,
     formats: Sequence[str] = FORMATS,
-    start: Progress = lambda total: lambda done: None,
     workers: int = 1,
+    start: Progress = lambda total: lambda done: None,
 ) -> None:
     """Draw every figure that this study allows into a folder."""
     tasks = [(draw, folder / name, formats) for name, draw in drawings(study)]
     advance = start(len(tasks))
-    if workers == 1 or len(tasks) < MANY:
-        for task in tasks:
-            draw_one(*task)
-            advance(1)
-        return
     with ProcessPoolExecutor(workers, multiprocessing.get_context(START)) as pool:
-        for drawn in [pool.submit(draw_one, *task) for task in tasks]:
-            drawn.result()
+        run = map if workers == 1 or len(tasks) < MANY else pool.map
+        for _ in run(draw_one, *zip(*tasks, strict=True)):
             advance(1)
 
 

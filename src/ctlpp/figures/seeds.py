@@ -48,7 +48,6 @@ class Entry:
     kind: str  # a key of DATA
     dots: dict[str, Dots]  # by split
     published: dict[str, tuple[float, float]] | None = None  # by split: mean and standard deviation
-    published_seeds: int = SEEDS
 
 
 def swarm(values: Sequence[float] | Array, width: float) -> Array:
@@ -77,9 +76,9 @@ def draw_dots(axes: Axes, at: float, dots: Dots, colour: str, width: float = 0.2
         axes.plot([beside], [dots.mean], color=colour, zorder=4, **MEAN)
 
 
-def draw_published(axes: Axes, at: float, row: tuple[float, float], seeds: int) -> None:
+def draw_published(axes: Axes, at: float, row: tuple[float, float]) -> None:
     """A published mean with the 95 % interval that its standard deviation allows."""
-    axes.plot([at, at], spread_interval(row, seeds), color=GREY, **BAR)
+    axes.plot([at, at], spread_interval(row, SEEDS), color=GREY, **BAR)
     axes.plot([at], [row[0]], zorder=4, **PUBLISHED)
 
 
@@ -128,7 +127,7 @@ def _draw_entries(axes: Axes, at: int, entries: Sequence[Entry], split: str, kin
         draw_dots(axes, middle, entry.dots[split], DATA[entry.kind], wide * 0.46, 2.6)
     known = next((entry for entry in entries if entry.published), None)
     if known and known.published:
-        draw_published(axes, left + wide * 0.2, known.published[split], known.published_seeds)
+        draw_published(axes, left + wide * 0.2, known.published[split])
 
 
 def draw_tables(panels: Mapping[str, Sequence[tuple[int, Dots]]]) -> Figure:
