@@ -33,14 +33,14 @@ FRAMED = "framed: pairs that only the test has"
 
 def draw_accuracy(analysis: Analysis, rows: Sequence[int], value: int, titles: Sequence[str]) -> Figure:
     """For each seed: (group, group) over all symbols, and (cluster, group) for one symbol (as Fig. 6)."""
-    inputs, groups = analysis.inputs, analysis.inputs.groups
+    inputs = analysis.inputs
     figure = new_figure(DOUBLE, 5.6)
     parts = figure.subfigures(1, len(rows), squeeze=False)[0]
     for part, row, title in zip(parts, rows, titles, strict=True):
         left, right = part.subplots(1, 2)
         part.suptitle(title)
         table = groups_by_groups(analysis.right[row], inputs)
-        image = _draw_table(left, table, groups, inputs)
+        image = _draw_table(left, table[None], inputs.groups, inputs)
         for a, b in zip(*np.nonzero(inputs.by_groups(inputs.ood)), strict=True):
             _frame(left, b, a, 1, 1)
         left.set(ylabel="group of the first function", xlabel="group of the second", title="all symbols")
@@ -49,7 +49,9 @@ def draw_accuracy(analysis: Analysis, rows: Sequence[int], value: int, titles: S
             continue
         labels = analysis.clusters[row][value].labels
         table = clusters_by_groups(analysis.right[row], labels, value, inputs)
-        _draw_table(right, table, [f"{c + 1} ({(labels == c).sum()})" for c in range(len(table))], inputs)
+        _draw_table(
+            right, table[None], [f"{c + 1} ({(labels == c).sum()})" for c in range(len(table))], inputs
+        )
         symbol = f"symbol {inputs.task.symbols[value]}"
         right.set(ylabel="cluster (functions)", xlabel="group of the second", title=symbol)
     colour_bar(parts[-1], image, parts[-1].axes, "accuracy")
@@ -57,10 +59,17 @@ def draw_accuracy(analysis: Analysis, rows: Sequence[int], value: int, titles: S
     return figure
 
 
-def _draw_table(axes: Axes, table: Array, rows: Sequence[str], inputs: Inputs) -> Any:
-    texts, size = [[f"{v:.2f}" for v in row] for row in table], 6 if len(inputs.groups) < 4 else 5
+def _draw_table(axes: Axes, seeds: Array, rows: Sequence[str], inputs: Inputs) -> Any:
+    """Accuracies by group of the second function, with the standard deviation over several seeds."""
+    mean, small = seeds.mean(axis=0), len(inputs.groups) > 3
+    texts = [[f"{value:.2f}" for value in row] for row in mean]
+    if len(seeds) > 1:
+        join, spread = "\n± " if small else " ± ", seeds.std(axis=0, ddof=1)
+        texts = [
+            [f"{texts[a][b]}{join}{spread[a, b]:.2f}" for b in range(mean.shape[1])] for a in range(len(mean))
+        ]
     colours = group_colours(inputs.groups)
-    return draw_matrix(axes, table, rows, inputs.groups, texts=texts, size=size, colours=colours)
+    return draw_matrix(axes, mean, rows, inputs.groups, texts=texts, size=5 if small else 6, colours=colours)
 
 
 def _frame(axes: Axes, left: int, top: int, width: int, height: int) -> None:
@@ -124,36 +133,17 @@ def draw_interchange(analysis: Analysis, counted: Array) -> Figure:
     cells = np.stack([groups_by_groups(one, inputs) for one in exchanged])  # (S, G, G)
     figure = new_figure(DOUBLE, 6.2)
     left, right = figure.subplots(1, 2, width_ratios=(1, 1.5))
-    mean, small = cells.mean(axis=0), len(inputs.groups) > 3
-    texts = [[f"{m:.2f}" for m in row] for row in mean]
-    if len(cells) > 1:
-        join, spread = "\n± " if small else " ± ", cells.std(axis=0, ddof=1)
-        texts = [
-            [f"{mean[a, b]:.2f}{join}{spread[a, b]:.2f}" for b in range(len(mean))] for a in range(len(mean))
-        ]
-    colours = group_colours(inputs.groups)
-    image = draw_matrix(
-        left, mean, inputs.groups, inputs.groups, texts=texts, size=6 if small else 7, colours=colours
-    )
+    image = _draw_table(left, cells, inputs.groups, inputs)
     left.set(ylabel="donor's group", xlabel="consumer's group", title="interchange accuracy, all symbols")
     colour_bar(figure, image, left)
     kinds = {"known in training": (inputs.train, TRAINING), "new in the test": (inputs.ood, OOD)}
     for shift, (pairs, colour) in zip((-0.18, 0.18), kinds.values(), strict=True):
         for symbol in range(inputs.n_symbols) if pairs.any() else ():
-            values = _by_symbol(exchanged, pairs, symbol, inputs)
-            at, values = symbol + shift, values[np.isfinite(values)]
-            right.plot(
-                at + swarm(values, 0.12),
-                values,
-                ".",
-                color=colour,
-                markersize=3,
-                alpha=0.6,
-                markeredgewidth=0,
-            )
-            right.hlines(
-                values.mean() if len(values) else [], at - 0.15, at + 0.15, color=colour, linewidth=1.6
-            )
+            at, chosen = symbol + shift, pairs & (inputs.value[:, None, :] == symbol)
+            values = exchanged[:, chosen].mean(axis=1)  # (S,)
+            look: Any = {"color": colour, "markersize": 3, "alpha": 0.6, "markeredgewidth": 0}
+            right.plot(at + swarm(values, 0.12), values, ".", **look)
+            right.hlines(values.mean(), at - 0.15, at + 0.15, color=colour, linewidth=1.6)
     right.axhline(1 / inputs.n_symbols, color=DARK, linestyle=":", linewidth=0.6)
     right.text(-1.25, 1 / inputs.n_symbols, "chance", va="bottom", fontsize=6)
     right.set_xticks(range(inputs.n_symbols), inputs.task.symbols)
@@ -163,11 +153,6 @@ def draw_interchange(analysis: Analysis, counted: Array) -> Figure:
     right.set_ylabel("interchange accuracy")
     explain(figure, {f"pairs {name}": {"color": colour} for name, (_, colour) in kinds.items()})
     return figure
-
-
-def _by_symbol(exchanged: Array, pairs: Array, symbol: int, inputs: Inputs) -> Array:
-    """Accuracy of every seed over some pairs with this symbol in between. -> (S,)"""
-    return np.asarray(exchanged[:, pairs & (inputs.value[:, None, :] == symbol)].mean(axis=1))
 
 
 def _left_out(counted: Array) -> Iterator[str]:

@@ -9,7 +9,7 @@ Example:
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
@@ -22,8 +22,6 @@ from ctlpp.statistics.published import STAGED, TITLES
 from ctlpp.words import plural
 
 ACROSS = 3  # panels at most
-Seeds = dict[int, tuple[float, bool]]  # seed -> OOD accuracy, and whether it diverged
-Grid = dict[tuple[str, int, int], Seeds]  # by model, shared functions and shared symbols
 
 
 @dataclass(frozen=True)
@@ -37,20 +35,16 @@ class Cell:
     diverged: AbstractSet[int] = frozenset()
 
 
-def draw_staged(cells: Iterable[Cell]) -> Figure:
-    """A panel for each model: mean ± std of all seeds of a cell, each once, above the published claim.
+def draw_staged(cells: Sequence[Cell]) -> Figure:
+    """A panel for each model: mean ± std of the seeds of each cell, above the published claim.
 
     Seeds that diverged count, and a note below says how many they are.
     """
-    grid: Grid = {}
-    for cell in cells:
-        seeds = grid.setdefault((cell.model, cell.shared_functions, cell.shared_symbols), {})
-        for seed, accuracy in cell.accuracies.items():
-            seeds.setdefault(seed, (accuracy, seed in cell.diverged))
-    if not grid:
+    if not cells:
         raise UserError("no finished runs on variant S: nothing to put into the grid")
-    found = {model for model, _, _ in grid}
-    models = [model for model in TITLES if model in found] + sorted(found - {*TITLES})
+    grid = {(cell.model, cell.shared_functions, cell.shared_symbols): cell for cell in cells}
+    known = {cell.model for cell in cells}
+    models = [model for model in TITLES if model in known] + sorted(known - {*TITLES})
     functions, symbols = sorted({many for _, many, _ in grid}), sorted({few for _, _, few in grid})
     across = min(ACROSS, len(models), max(1, int(15 / len(symbols))))
     down = -(-len(models) // across)
@@ -64,7 +58,8 @@ def draw_staged(cells: Iterable[Cell]) -> Figure:
             [[""] * len(symbols) for _ in functions],
         )
         for i, j in np.ndindex(mean.shape):
-            if values := [one for one, _ in grid.get((model, functions[i], symbols[j]), {}).values()]:
+            if cell := grid.get((model, functions[i], symbols[j])):
+                values = [*cell.accuracies.values()]
                 mean[i, j] = np.mean(values)
                 spread = f"\n± {np.std(values, ddof=1):.2f}" if len(values) > 1 else ""
                 texts[i][j] = f"{mean[i, j]:.2f}{spread}"
@@ -74,9 +69,8 @@ def draw_staged(cells: Iterable[Cell]) -> Figure:
     for axes in panels[:, 0]:
         axes.set_ylabel("shared functions")
     colour_bar(figure, image, panels, "OOD accuracy")
-    every = [diverged for seeds in grid.values() for _, diverged in seeds.values()]
-    if any(every):
-        count = f"{sum(every)} of {plural(len(every))}"
+    if diverged := sum(len(cell.diverged) for cell in cells):
+        count = f"{diverged} of {plural(sum(len(cell.accuracies) for cell in cells))}"
         figure.supxlabel(
             f"diverged, and counted with the accuracy at which it was frozen: {count}", fontsize=6
         )
