@@ -20,11 +20,11 @@ from unittest.mock import patch
 
 import safetensors.torch
 import torch
+from ctlpp.analysis.quick_ndr import QuickNDR
 from torch import Tensor
 
 from ctlpp import generate, recipe_for, train
 from ctlpp.analysis import quick_ndr
-from ctlpp.analysis.quick_ndr import QuickNDR
 from ctlpp.figures.run import analyze_run
 from ctlpp.runs import checkpoint
 from ctlpp.training.train import load_run

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from ctlpp.analysis.study import analyze
+    from ctlpp.analysis.analysis import analyze
     from ctlpp.benchmark.dataset import Dataset, generate
     from ctlpp.benchmark.graph import Graph, Restriction, VariantSpec
     from ctlpp.benchmark.language import Language
@@ -37,7 +37,7 @@ _HOMES = {
     "Task": "benchmark.task",
     "VariantSpec": "benchmark.graph",
     "accuracy": "training.evaluate",
-    "analyze": "analysis.study",
+    "analyze": "analysis.analysis",
     "check": "storage.proof",
     "generate": "benchmark.dataset",
     "load": "storage.folder",

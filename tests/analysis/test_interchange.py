@@ -8,11 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from ctlpp.analysis import Analysis, activations, analyze, interchange
+from ctlpp.analysis.analysis import STAGES
 from ctlpp.analysis.inputs import Array, Inputs
-from ctlpp.analysis.rotation import turns
-from ctlpp.analysis.states import Layout
-from ctlpp.analysis.study import STAGES
-from ctlpp.analysis.subject import Subject
+from ctlpp.analysis.interchange import count_turns
+from ctlpp.analysis.states import Layout, PatchableModel
 from ctlpp.benchmark.dataset import generate
 from ctlpp.benchmark.task import Task
 from ctlpp.models.activations import Activations, editing, record, recording
@@ -54,7 +53,7 @@ def patched(value: Tensor, new: Tensor, layout: Layout, option: int, order: str)
     """One example's state with the chosen part of another's."""
     value = value.clone()
     if layout.kind == "columns":
-        columns = list(layout.places(value.shape[1], order).values())[option]
+        columns = list(layout.positions(value.shape[1], order).values())[option]
         value[:, columns] = new[:, columns]
         return value
     if layout.kind == "directions":
@@ -64,10 +63,10 @@ def patched(value: Tensor, new: Tensor, layout: Layout, option: int, order: str)
 
 
 def answer_with(model: nn.Module, found: Analysis, row: int, base: Tensor, donor: Activations) -> int:
-    """The answer to one input with another one's state at the seed's place."""
+    """The answer to one input with another one's state at the seed's position."""
     assert found.layout is not None
-    assert found.place is not None
-    layout, (level, option), order = found.layout, found.place[row].tolist(), found.inputs.task.order
+    assert found.position is not None
+    layout, (level, option), order = found.layout, found.position[row].tolist(), found.inputs.task.order
 
     def edit(name: str, i: int, value: Tensor) -> Tensor:
         here = name in layout.names and i == level
@@ -100,7 +99,7 @@ def test_all_bases_give_what_a_loop_over_donors_consumers_and_bases_gives(name: 
     crowd = init_crowd(lambda v, c: build(name, v, c, "quick"), tiny.vocabulary.size, 3, seeds=[1, 2])
     found = analyze(crowd, tiny, bases=None)
     assert found.interchange is not None
-    assert found.bases == turns(found.inputs) == 8
+    assert found.bases == count_turns(found.inputs) == 8
     np.testing.assert_allclose(found.interchange, shares_one_by_one(found, crowd), atol=1e-6)
 
 
@@ -140,7 +139,7 @@ def test_it_does_not_matter_how_many_consumers_are_asked_at_once(
 def test_more_bases_than_there_are_or_none_are_refused(tiny: Task, systematic: Crowd) -> None:
     for bases in (0, 9, -1):
         with pytest.raises(
-            ValueError, match=f"--bases {bases}: every donor and consumer has 8 bases of another value"
+            ValueError, match=f"bases {bases}: every donor and consumer has 8 bases of another value"
         ):
             analyze(systematic, tiny, bases=bases)
 
@@ -168,7 +167,7 @@ def how_it_goes_on(crowd: Crowd, task: Task) -> str:
     inputs = Inputs.of(task)
     layout = Layout.of(activations(crowd, inputs.singles())[0])
     assert layout is not None
-    return Subject.of(crowd, layout, inputs.base_tokens()).rest
+    return PatchableModel.of(crowd, layout, inputs.base_tokens()).needed_input
 
 
 def test_a_model_reads_again_only_what_it_needs_to_go_on_from_a_state(tiny: Task) -> None:

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 import safetensors.torch
 
-from ctlpp.analysis.study import analyze
+from ctlpp.analysis.analysis import analyze
 from ctlpp.benchmark.task import Task
 from ctlpp.models.zoo import find_model
 from ctlpp.runs.history import History
@@ -43,12 +43,12 @@ def test_measures_and_places_are_what_they_were(name: str) -> None:
     expected = EXPECTED[name]
     crowd, task = load_kept(RUNS / name, [int(seed) for seed in expected])
     found = analyze(crowd, task)
-    assert found.place is not None
+    assert found.position is not None
     assert found.effect is not None
     for row, own in enumerate(expected.values()):
         measures = {measure: float(values[row]) for measure, values in found.measures.items()}
         assert measures == pytest.approx(own["measures"], abs=1e-5)
-        level, part = found.place[row].tolist()
+        level, part = found.position[row].tolist()
         assert (level, found.changed[part]) == (own["place"]["level"], own["place"]["part"])
         assert found.effect[row, level, part] == pytest.approx(own["place"]["effect"], abs=1e-5)
 

@@ -1,22 +1,156 @@
-"""`ctlpp analyze` on real run folders: what it says, and runs that are not as usual."""
+"""`ctlpp analyze` on real run folders: what it writes, runs that are not as usual, and runs it refuses."""
 
 import json
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow.parquet as pq
 import pytest
 from tests.analysis.conftest import RECIPE, ctlpp
-from tests.analysis.spoiling import damage_newest, forget_task, unfinish
 from torch import nn
 
 from ctlpp.analysis.run import fresh_folder, study_run
 from ctlpp.benchmark.dataset import Dataset, generate
 from ctlpp.figures import run as whole_run
-from ctlpp.figures.run import analyze_run
-from ctlpp.runs.history import History
+from ctlpp.figures.run import analyze_run, title_of
 from ctlpp.training.train import train
+
+SIZES = {"symbols": 3, "functions": 6, "max_length": 3, "train": 60, "iid": 9, "ood": 9}
+
+
+def change_config(run: Path, **changes: object) -> None:
+    config = json.loads((run / "config.json").read_text())
+    (run / "config.json").write_text(json.dumps(config | changes))
+
+
+def unfinish(run: Path) -> None:
+    (run / "result.json").unlink()
+
+
+def forget_task(run: Path) -> None:
+    change_config(run, task=None)
+
+
+def damage_newest(run: Path) -> None:
+    os.truncate(run / "checkpoint" / "step-000000030.safetensors", 3000)
+
+
+def damage_all(run: Path) -> None:
+    for path in (run / "checkpoint").glob("*.safetensors"):
+        os.truncate(path, 3000)
+
+
+def lose_checkpoints(run: Path) -> None:
+    shutil.rmtree(run / "checkpoint")
+    (run / "checkpoint").mkdir()
+
+
+def stop_early(run: Path) -> None:
+    lose_checkpoints(run)
+    unfinish(run)
+
+
+def keep_the_analysis_alone(run: Path) -> None:
+    lose_checkpoints(run)
+    (run / "analysis").mkdir()
+    (run / "analysis" / "analysis.json").write_text("{}")
+
+
+def leave(run: Path) -> None:
+    """As it is."""
+
+
+MISTAKES: list[tuple[Callable[[Path], Any], list[str], str]] = [
+    (shutil.rmtree, [], "RUN does not exist"),
+    (lambda run: (run / "config.json").unlink(), [], "no run in RUN: there is no config.json in it"),
+    (
+        unfinish,
+        [],
+        "the run in RUN is unfinished (step 30 of 30): train on with --resume, or analyse its newest",
+    ),
+    (
+        lambda run: change_config(run, model="no_such_module:model"),
+        [],
+        "model 'no_such_module:model': cannot",
+    ),
+    (
+        lambda run: change_config(run, model="os:system"),
+        [],
+        "model 'os:system' is no model: os is part of Python",
+    ),
+    (
+        forget_task,
+        [],
+        "the run in RUN does not say which task it was trained on: name its dataset with --data",
+    ),
+    (
+        damage_all,
+        [],
+        "RUN/checkpoint/step-000000030.safetensors is damaged (its checksum is wrong), and no older",
+    ),
+    (
+        damage_newest,
+        [],
+        "RUN/checkpoint/step-000000030.safetensors is damaged (its checksum is wrong): the finish",
+    ),
+    (
+        lose_checkpoints,
+        [],
+        "the run in RUN is finished, and only its small files were kept, not its checkpoint:",
+    ),
+    (
+        keep_the_analysis_alone,
+        [],
+        "the run in RUN is finished, and only its small files were kept, not its check",
+    ),
+    (stop_early, [], "the run in RUN has no checkpoint yet: resume it first"),
+    (
+        lambda run: (run / "analysis").mkdir(),
+        [],
+        "RUN/analysis exists already: choose another folder, or replace",
+    ),
+    (leave, ["--seeds", "0,5"], "no seed 5 in this run: choose from 0, 2, 3, 7"),
+    (leave, ["--bases", "some"], "--bases some: write a number, or all"),
+    (
+        leave,
+        ["--bases", "13"],
+        "--bases 13: every donor and consumer has 12 bases of another value: use 1 to 12",
+    ),
+    (leave, ["--data", "nowhere"], "nowhere"),
+    (leave, ["--out", "RUN/config.json", "--force"], "RUN/config.json is a file: choose a folder"),
+    (
+        leave,
+        ["--out", "RUN/checkpoint", "--force"],
+        "RUN/checkpoint is not an analysis, so it is not replaced",
+    ),
+    (
+        leave,
+        ["--out", "RUN/config.json/new"],
+        "cannot write RUN/config.json/new: RUN/config.json is not a folder",
+    ),
+]
+
+
+@pytest.mark.parametrize(("spoil", "options", "complaint"), MISTAKES)
+def test_a_mistake_is_one_line_and_exit_code_2_and_nothing_is_written(
+    run: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    spoil: Callable[[Path], None],
+    options: list[str],
+    complaint: str,
+) -> None:
+    spoil(run)
+    before = sorted(path for path in run.rglob("*"))
+    given = [option.replace("RUN", str(run)) for option in options]
+    code, out, err = ctlpp(monkeypatch, capsys, "analyze", run, "--device", "cpu", *given)
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
+    assert err.startswith(f"ctlpp: {complaint.replace('RUN', str(run))}"), err
+    assert sorted(path for path in run.rglob("*")) == before
 
 
 def test_the_command_says_what_it_found_and_where(
@@ -26,59 +160,41 @@ def test_the_command_says_what_it_found_and_where(
     assert (code, err) == (0, "")
     assert "interchange across" in out
     assert "ndr on R, 1 seed" in out
-    assert "correlations need 4 seeds or more" in out
-    assert "Where the value is: layer" in out
-    assert f"ctlpp report {run}" in out
     assert str(run / "analysis") in out.replace("\n", "")
     assert json.loads((run / "analysis" / "analysis.json").read_text())["seeds"] == [2]
 
 
-def test_an_unfinished_run_can_be_analysed_on_request(run: Path) -> None:
+def test_an_unfinished_run_is_analysed_on_request_from_its_newest_whole_checkpoint(run: Path) -> None:
     unfinish(run)
-    study = study_run(run, unfinished=True)
-    assert not study.finished
-    assert study.step == 30
-
-
-def test_the_analysis_of_an_older_checkpoint_says_so(run: Path) -> None:
-    unfinish(run)
+    study = study_run(run, unfinished=True, seeds=[0])
+    assert (study.finished, study.step, study.analysis.notes) == (False, 30, [])
     damage_newest(run)
     study = study_run(run, unfinished=True, seeds=[0])
     assert study.step == 20
     line = "step-000000030.safetensors is damaged (its checksum is wrong): taken is the checkpoint before, of step 20"
-    assert f"{run / 'checkpoint' / line}" in study.analysis.notes
+    assert study.analysis.notes == [f"{run / 'checkpoint' / line}"]
 
 
-def test_force_replaces_an_analysis(run: Path) -> None:
-    for options in ({}, {"force": True}):
-        analyze_run(run, seeds=[3], formats=["svg"], device="cpu", **options)  # type: ignore[arg-type]
+def test_force_replaces_an_analysis_and_nothing_else(run: Path) -> None:
+    for force in (False, True):
+        analyze_run(run, seeds=[3], figures=False, device="cpu", force=force)
     (run / "analysis" / "analysis.json").unlink()
     with pytest.raises(ValueError, match="is not an analysis, so it is not replaced"):
         analyze_run(run, force=True)
 
 
-@pytest.mark.parametrize(
-    ("out", "line"),
-    [
-        ("link", "link is a link, so it is not replaced: choose another folder with --out"),
-        ("nowhere", "nowhere is a link, so it is not replaced: choose another folder with --out"),
-        (
-            ".",
-            ". is the folder you are in or one above it, so it is not replaced: choose another folder with --out",
-        ),
-    ],
-)
 def test_what_cannot_be_replaced_is_refused_before_anything_is_computed(
-    run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], out: str, line: str
+    run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = run.with_name("here")
     here.mkdir()
     (here / "analysis.json").write_text("old")
     (here / "link").symlink_to(here)
-    (here / "nowhere").symlink_to("gone")
     monkeypatch.chdir(here)
     monkeypatch.setattr(whole_run, "study_run", lambda *_, **__: pytest.fail("computed"))
-    assert ctlpp(monkeypatch, capsys, "analyze", run, "--out", out, "--force") == (2, "", f"ctlpp: {line}\n")
+    for out, line in (("link", "link is a link"), (".", ". is the current folder or one above it")):
+        with pytest.raises(ValueError, match=line):
+            analyze_run(run, out, force=True)
     assert (here / "analysis.json").read_text() == "old"
 
 
@@ -108,10 +224,8 @@ def test_a_run_without_a_task_is_analysed_with_the_dataset_it_is_given(
     forget_task(run)
     dataset.save(tmp_path / "data")
     assert study_run(run, seeds=[0], data=tmp_path / "data").analysis.seeds == (0,)
-    generate("R", symbols=4, functions=6, max_length=3, train=60, iid=9, ood=9).save(tmp_path / "other")
-    with pytest.raises(
-        ValueError, match=r"other has 11 tokens, the run in .* was trained with 10: they do not fit$"
-    ):
+    generate("R", **SIZES | {"symbols": 4}).save(tmp_path / "other")
+    with pytest.raises(ValueError, match="other has 11 tokens, the run in .* was trained with 10"):
         study_run(run, data=tmp_path / "other")
 
 
@@ -120,26 +234,17 @@ def test_a_run_that_names_its_task_is_not_analysed_as_if_it_were_of_another(
 ) -> None:
     dataset.save(tmp_path / "same")
     assert study_run(run, seeds=[0], data=tmp_path / "same").analysis.seeds == (0,)
-    sizes = {"symbols": 3, "functions": 6, "max_length": 3, "train": 60, "iid": 9, "ood": 9}
-    generate("R", seed=7, **sizes).save(tmp_path / "functions")
-    generate("A", **sizes).save(tmp_path / "graphs")
+    generate("R", seed=7, **SIZES).save(tmp_path / "functions")
+    generate("A", **SIZES).save(tmp_path / "graphs")
     for other, line in (
-        (
-            "functions",
-            r"functions has other functions than the run in .* was trained with \(\w\); use its task$",
-        ),
-        (
-            "graphs",
-            "graphs has other graphs than the run in .* was trained with: leave out --data, the run names its",
-        ),
+        ("functions", r"functions has other functions than the run in .* was trained with \(\w\)"),
+        ("graphs", "graphs has other symbols, groups or graphs than the run in .* leave out data"),
     ):
         with pytest.raises(ValueError, match=line):
             study_run(run, data=tmp_path / other)
 
 
-def test_a_model_of_ones_own_that_records_nothing_is_shown_as_what_it_is(
-    dataset: Dataset, tmp_path: Path
-) -> None:
+def test_your_own_model_that_records_nothing_is_shown_as_what_it_is(dataset: Dataset, tmp_path: Path) -> None:
     def bag(vocab_size: int, n_classes: int) -> nn.Module:
         return nn.Sequential(nn.Embedding(vocab_size, 8), nn.AdaptiveAvgPool2d((1, n_classes)), nn.Flatten(1))
 
@@ -154,17 +259,27 @@ def test_a_model_of_ones_own_that_records_nothing_is_shown_as_what_it_is(
     assert not (tmp_path / "run" / "analysis" / "interchange.parquet").exists()
 
 
-def test_a_run_without_any_evaluation_has_an_empty_history(trained: Path) -> None:
-    history = History.of(pq.read_table(trained / "metrics.parquet").slice(0, 0), (0, 2))
-    assert history.splits == []
-    assert np.isnan(history.final("ood")).all()
+def test_diverged_seeds_are_left_out_of_correlations(trained: Path) -> None:
+    study = study_run(trained)
+    assert study.correlations["codes"].seeds == 4
+    study = replace(study, diverged={2: 11})
+    assert study.trained.tolist() == [True, False, True, True]
+    assert study.correlations["codes"].seeds == 3
 
 
-def test_history_reads_the_rows_of_a_run(trained: Path) -> None:
-    history = History.of(pq.read_table(trained / "metrics.parquet"), (2, 7))
-    assert history.steps.tolist() == [10, 20, 30]
-    assert history.accuracy["ood", 0].shape == (3, 2)
-    result = {seed["seed"]: seed for seed in json.loads((trained / "result.json").read_text())["seeds"]}
-    assert history.final("ood").tolist() == [result[seed]["accuracy"]["ood"] for seed in (2, 7)]
-    assert history.final("iid", 2).tolist() == [result[seed]["by_length"]["iid"]["2"] for seed in (2, 7)]
-    assert np.isnan(history.final("nowhere")).all()
+def test_without_an_ood_evaluation_measures_are_correlated_with_the_accuracy_on_new_pairs(
+    dataset: Dataset, tmp_path: Path
+) -> None:
+    settings = {"preset": "quick", "recipe": RECIPE, "device": "cpu", "splits": ["iid"]}
+    train("gru", dataset, seeds=range(4), out=tmp_path / "run", **settings)
+    study = analyze_run(tmp_path / "run", device="cpu", figures=False)
+    assert study.ood.tolist() == study.analysis.measures["pairs_ood"].tolist()
+    assert study.outcome == "accuracy, new pairs"
+    content = json.loads((tmp_path / "run" / "analysis" / "analysis.json").read_text())
+    assert content["notes"] == [
+        "the run has no OOD accuracy: correlations are with the accuracy on new pairs"
+    ]
+    assert "pairs_ood" in content["measures"]
+    assert "pairs_ood" not in content["correlations"]  # not with itself
+    assert "pairs_train" in content["correlations"]
+    assert ", new pairs 0." in title_of(study, 0)

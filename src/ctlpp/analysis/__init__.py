@@ -9,10 +9,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ctlpp.analysis.analysis import Analysis, analyze
     from ctlpp.analysis.forward import activations
-    from ctlpp.analysis.study import Analysis, analyze
 
-_HOMES = {"Analysis": "study", "activations": "forward", "analyze": "study"}
+_HOMES = {"Analysis": "analysis", "activations": "forward", "analyze": "analysis"}
 
 __all__ = ["Analysis", "activations", "analyze"]
 

@@ -1,17 +1,23 @@
 """The folder of an analysis: everything that `ctlpp analyze` writes but the figures, and its one reader.
 
-`analysis.json` holds one number per seed and measure, correlations with OOD accuracy, and what everything is called;
-the Parquet files beside it hold the matrices in long form. Reading needs no PyTorch.
+`analysis.json` holds one number per seed and measure, correlations with OOD accuracy, and what everything is
+called; the Parquet files beside it hold the matrices in long form. Reading needs no PyTorch.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ctlpp.analysis.geometry import learned_tables
+from ctlpp.analysis.inputs import Array, Inputs, grid
 from ctlpp.files import FolderKind
 from ctlpp.runs.untrusted import (
     DamagedError,
@@ -23,6 +29,9 @@ from ctlpp.runs.untrusted import (
     read_columns,
     read_json,
 )
+
+if TYPE_CHECKING:
+    from ctlpp.analysis.analysis import Analysis
 
 FORMAT = 1
 ANALYSIS = FolderKind("an analysis", mark="analysis.json")
@@ -111,11 +120,177 @@ def read_analysis(run_folder: Path) -> AnalysisRecord | None:
     return AnalysisRecord(folder, summary | names | {"groups": groups})
 
 
-def write_analysis(folder: Path, summary: dict[str, Any], tables: Mapping[str, Any]) -> None:
+def write_analysis(folder: Path, summary: dict[str, Any], analysis: Analysis) -> None:
     """Write `analysis.json` and the tables into a folder that `write_folder(ANALYSIS, …)` has made."""
-    import pyarrow.parquet as pq
-
     text = json.dumps({"format": FORMAT, **summary}, indent=1, ensure_ascii=False, allow_nan=False)
     (folder / ANALYSIS.mark).write_text(text + "\n", encoding="utf-8")
+    tables = {
+        "measures": _measures(analysis),
+        "pairs": _pairs(analysis),
+        "accuracy": _accuracy(analysis),
+        "codes": _codes(analysis),
+        "learned": _learned(analysis),
+    }
+    if analysis.similarity is not None:
+        tables["similarity"] = _similarity(analysis)
+    if analysis.interchange is not None:
+        tables |= {"places": _places(analysis), "interchange": _interchange(analysis)}
     for name, table in tables.items():
         pq.write_table(table, folder / f"{name}.parquet")
+
+
+def _measures(analysis: Analysis) -> pa.Table:
+    """One row per seed and measure; the value is null where it is not defined."""
+    rows = [
+        (seed, name, float(value) if np.isfinite(value) else None)
+        for name, values in analysis.measures.items()
+        for seed, value in zip(analysis.seeds, values, strict=True)
+    ]
+    return _from_rows("measures", rows)
+
+
+def _pairs(analysis: Analysis) -> pa.Table:
+    """One row per seed and pair; `kind` tells which graph has it: train, ood or other.
+
+    And interchange, where the model records its state: the share of bases with which the second function is
+    right when given the state that the first one leaves.
+    """
+    inputs = analysis.inputs
+    seed, first, second, symbol = (index.ravel() for index in grid(analysis.answers.shape))
+    kind = inputs.train[first, second, symbol] + 2 * inputs.ood[first, second, symbol]
+    functions, symbols = inputs.task.functions, inputs.task.symbols
+    columns = {
+        "seed": np.array(analysis.seeds)[seed],
+        "first": _words(first, functions),
+        "second": _words(second, functions),
+        "symbol": _words(symbol, symbols),
+        "value": _words(inputs.value[first, symbol], symbols),
+        "expected": _words(inputs.answer[first, second, symbol], symbols),
+        "answer": _words(analysis.answers.ravel(), symbols),
+        "right": analysis.right.ravel(),
+        "kind": _words(kind, ("other", "train", "ood")),
+    }
+    if analysis.interchange is not None:
+        columns["interchange"] = pa.array(analysis.interchange.ravel(), pa.float32())
+    return pa.table(columns)
+
+
+def _accuracy(analysis: Analysis) -> pa.Table:
+    """Accuracy after two applications, by the group or cluster of the first function.
+
+    value is the symbol between the two functions; null for all together. second is the group of the second
+    function.
+    """
+    inputs, symbols = analysis.inputs, analysis.inputs.task.symbols
+    by_value = _by_value(analysis.right, inputs)  # (S, values, first, second)
+    seconds = {group: inputs.members(group) for group in inputs.groups}
+    rows: list[tuple[Any, ...]] = []
+
+    def add(about: tuple[Any, ...], cells: Array) -> None:  # cells: (…, second)
+        for group, members in seconds.items():
+            chosen = cells[..., members]
+            rows.append((*about, group, float(chosen.mean()), chosen.size))
+
+    for row, seed in enumerate(analysis.seeds):
+        for group, members in seconds.items():
+            add((seed, "group", group, None), by_value[row][:, members])
+            for value, symbol in enumerate(symbols):
+                add((seed, "group", group, symbol), by_value[row, value, members])
+        for value, own in enumerate(analysis.clusters[row] if analysis.clusters else []):
+            for number in range(own.count):
+                about = (seed, "cluster", str(number), symbols[value])
+                add(about, by_value[row, value, own.labels == number])
+    return _from_rows("accuracy", rows)
+
+
+def _similarity(analysis: Analysis) -> pa.Table:
+    """One row per seed and value; cosines: functions × functions row by row, in the task's order."""
+    assert analysis.similarity is not None
+    assert analysis.clusters is not None
+    seed, value = (index.ravel() for index in grid(analysis.similarity.shape[:2]))
+    each = [own for of_seed in analysis.clusters for own in of_seed]
+    silhouettes = [None if np.isnan(own.silhouette) else own.silhouette for own in each]
+    columns = {
+        "seed": np.array(analysis.seeds)[seed],
+        "value": _words(value, analysis.inputs.task.symbols),
+        "silhouette": pa.array(silhouettes, pa.float64()),
+        "clusters": pa.array([own.labels.tolist() for own in each], pa.list_(pa.int16())),
+        "order": pa.array([own.order.tolist() for own in each], pa.list_(pa.int16())),
+        "cosines": pa.array(list(analysis.similarity.reshape(len(each), -1)), pa.list_(pa.float32())),
+    }
+    return pa.table(columns)
+
+
+def _places(analysis: Analysis) -> pa.Table:
+    """The effect of every position: one row per seed, level (layer or step, from 0) and part of the state."""
+    assert analysis.effect is not None
+    assert analysis.position is not None
+    rows = []
+    for (row, level, part), effect in np.ndenumerate(analysis.effect):
+        chosen = analysis.position[row].tolist() == [level, part]
+        rows.append((analysis.seeds[row], level, analysis.changed[part], float(effect), chosen))
+    return _from_rows("places", rows)
+
+
+def _interchange(analysis: Analysis) -> pa.Table:
+    """Accuracy after an exchange, by map, groups and value; examples: how many inputs were patched."""
+    inputs, rows = analysis.inputs, []
+    for kind, right in {"none": analysis.interchange, **analysis.stitched}.items():
+        assert right is not None
+        bases = analysis.bases if kind == "none" else 1
+        by_value = _by_value(right, inputs)
+        for donor in inputs.groups:
+            for consumer in inputs.groups:
+                cells = by_value[:, :, inputs.members(donor)][..., inputs.members(consumer)]
+                counts, sums = np.isfinite(cells).sum(axis=(2, 3)), np.nansum(cells, axis=(2, 3))
+                for (seed, value), count in np.ndenumerate(counts):
+                    if count:
+                        about = (analysis.seeds[seed], kind, donor, consumer, inputs.task.symbols[value])
+                        rows.append((*about, float(sums[seed, value] / count), int(count) * bases))
+    return _from_rows("interchange", rows)
+
+
+def _codes(analysis: Analysis) -> pa.Table:
+    """The code that each seed uses for a state; null if the function is never first."""
+    inputs, code = analysis.inputs, analysis.codes.ravel()
+    seed, function, symbol = (index.ravel() for index in grid(analysis.codes.shape))
+    columns = {
+        "seed": np.array(analysis.seeds)[seed],
+        "function": _words(function, inputs.task.functions),
+        "symbol": _words(symbol, inputs.task.symbols),
+        "value": _words(inputs.value[function, symbol], inputs.task.symbols),
+        "code": pa.array(code, pa.int16(), mask=code < 0),
+    }
+    return pa.table(columns)
+
+
+def _learned(analysis: Analysis) -> pa.Table:
+    """The tables really learned."""
+    task = analysis.inputs.task
+    columns = learned_tables(analysis.answers, analysis.codes, analysis.inputs)
+    shown = {
+        "seed": np.array(analysis.seeds)[columns["seed"]],
+        "second": _words(columns["second"], task.functions),
+        "value": _words(columns["value"], task.symbols),
+        "code": columns["code"].astype(np.int16),
+        "states": columns["states"].astype(np.int32),
+        "answer": _words(columns["answer"], task.symbols),
+        "share": columns["share"].astype(np.float32),
+        "right": columns["right"].astype(bool),
+    }
+    return pa.table(shown)
+
+
+def _by_value(pairs: Array, inputs: Inputs) -> Array:
+    """Pairs ordered by the value between the functions. (S, F, F, symbols) -> (S, values, first, second)"""
+    functions = np.arange(inputs.n_functions)
+    return np.asarray(pairs[:, functions[:, None], :, inputs.start].transpose(2, 1, 0, 3))
+
+
+def _words(indices: Array, words: Iterable[str]) -> pa.Array:
+    return pa.DictionaryArray.from_arrays(pa.array(indices, pa.int32()), pa.array(list(words), pa.string()))
+
+
+def _from_rows(name: str, rows: list[tuple[Any, ...]]) -> pa.Table:
+    columns = zip(TABLES[name], zip(*rows, strict=True), strict=True)
+    return pa.table({column: list(values) for column, values in columns})

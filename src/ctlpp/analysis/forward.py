@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import replace
+from itertools import pairwise
 from threading import Event
 from typing import TypeVar
 
@@ -22,13 +23,12 @@ import torch
 from torch import Tensor
 from torch.func import functional_call, vmap
 
-from ctlpp.analysis.memory import keep_freed_memory
 from ctlpp.models.activations import Activations, Edit, editing, recording
 from ctlpp.training.crowd import Crowd
 from ctlpp.training.streams import Streams
 
 Result = TypeVar("Result")
-BATCH = 256  # examples at a time
+BATCH = {"cpu": 256, "cuda": 1024}  # examples at a time; a GPU takes all seeds at once
 _CACHE = 4 << 20  # bytes of weights that go through a CPU together: more only leave its caches
 
 
@@ -44,103 +44,95 @@ def forward(crowd: Crowd, tokens: Tensor, edit: Edit | None = None) -> Tensor:
             logits: Tensor = functional_call(crowd.module, own, (tokens,))
         return logits
 
-    if crowd.vectorised and len(crowd.seeds) > 1:
-        with nullcontext() if edit is None else editing(edit):
+    if _goes_together(crowd):
+        with editing(edit) if edit else nullcontext():
             return vmap(of_one, randomness="error")(state)
-    assert edit is None or len(crowd.seeds) == 1, (
-        "a module that cannot be vectorised is edited one seed at a time"
-    )
-    with (
-        nullcontext()
-        if edit is None
-        else editing(lambda name, index, value: edit(name, index, value[None])[0])
-    ):
+    assert edit is None or len(crowd.seeds) == 1, "what is not vectorised is edited one seed at a time"
+    with editing(lambda name, index, value: edit(name, index, value[None])[0]) if edit else nullcontext():
         return torch.stack([of_one({k: t[i] for k, t in state.items()}) for i in range(len(crowd.seeds))])
+
+
+def _goes_together(crowd: Crowd) -> bool:
+    return crowd.vectorised and len(crowd.seeds) > 1
 
 
 def answers(crowd: Crowd, tokens: Tensor) -> Tensor:
     """The class each seed chooses. (N, T) -> (S, N) int64"""
-    return torch.cat([forward(crowd, part).argmax(-1).cpu() for part in torch.split(tokens, BATCH)], dim=1)
+    parts = [forward(crowd, tokens[rows]).argmax(-1).cpu() for rows in batches(crowd, len(tokens))]
+    return torch.cat(parts, dim=1)
 
 
 def activations(crowd: Crowd, tokens: Tensor) -> tuple[Activations, Tensor]:
     """Everything the module records, by name, (S, B, …) each, and the logits, (S, B, C)."""
-    if crowd.vectorised and len(crowd.seeds) > 1:
+    if _goes_together(crowd):
         with recording() as seen:
-            logits = forward(crowd, tokens)
-        return seen, logits
+            return seen, forward(crowd, tokens)
     each: list[Activations] = []
-    logits_of_each = []
+    logits = []
     for i in range(len(crowd.seeds)):
         with recording() as own:
-            logits_of_each.append(forward(pick(crowd, [i]), tokens))
+            logits.append(forward(pick(crowd, [i]), tokens))
         each.append(own)
-    stacked = {
-        name: [_stack(same) for same in zip(*(own[name] for own in each), strict=True)] for name in each[0]
-    }
-    return stacked, torch.cat(logits_of_each)
+    names = each[0]
+    stacked = {n: [torch.stack(same) for same in zip(*(own[n] for own in each), strict=True)] for n in names}
+    return stacked, torch.cat(logits)
 
 
-def _stack(values: Sequence[Tensor]) -> Tensor:
-    return values[0][None] if len(values) == 1 else torch.stack(list(values))
+def batches(crowd: Crowd, count: int) -> list[slice]:
+    """So many examples in batches of about one size: small ones cost more per example."""
+    number = max(1, round(count / BATCH[crowd.device.type]))
+    return [slice(*two) for two in pairwise(count * i // number for i in range(number + 1))]
 
 
 def pick(crowd: Crowd, rows: Sequence[int]) -> Crowd:
     """Some seeds of a crowd, by their rows, as a crowd."""
     group = list(rows)
-    seed_buffers = {name: buffer[group] for name, buffer in crowd.seed_buffers.items()}
-    return replace(
-        crowd,
-        seeds=tuple(crowd.seeds[i] for i in group),
-        weights=crowd.weights[group],
-        seed_buffers=seed_buffers,
-    )
-
-
-def split(crowd: Crowd, workers: int) -> list[Crowd]:
-    """The crowd in parts that are worked on at the same time, each with a module of its own."""
-    seeds = len(crowd.seeds)
-    at_once = seeds if crowd.device.type != "cpu" else max(1, _CACHE // (4 * max(1, crowd.weights.shape[1])))
-    at_once = 1 if not crowd.vectorised else min(at_once, -(-seeds // workers))
-    parts = [pick(crowd, range(start, min(start + at_once, seeds))) for start in range(0, seeds, at_once)]
-    return parts if len(parts) == 1 else [replace(part, module=deepcopy(part.module)) for part in parts]
+    seeds = tuple(crowd.seeds[i] for i in group)
+    buffers = {name: buffer[group] for name, buffer in crowd.seed_buffers.items()}
+    return replace(crowd, seeds=seeds, weights=crowd.weights[group], seed_buffers=buffers)
 
 
 def in_parts(crowd: Crowd, work: Callable[[Crowd, Event], Result]) -> list[Result]:
     """`work` done on every part of the crowd; on a CPU, each core takes parts of its own.
 
-    Parts that are left over when there are fewer of them than cores share the cores. After an error or Ctrl-C the
-    event that `work` is given is set: it may as well stop.
+    Parts that are left over when there are fewer of them than cores share the cores. After an error or Ctrl-C
+    the event that `work` is given is set: it may as well stop.
     """
-    in_vain = Event()
-    workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    workers = (
-        1 if crowd.device.type != "cpu" else max(1, min(workers, torch.get_num_threads(), len(crowd.seeds)))
-    )
-    parts = split(crowd, workers)
-    if workers > 1:
-        keep_freed_memory()
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    on_cpu = crowd.device.type == "cpu"
+    workers = max(1, min(cores, torch.get_num_threads(), len(crowd.seeds))) if on_cpu else 1
+    parts, stop = _split(crowd, workers), Event()
     left_over = len(parts) % workers
     whole = len(parts) - left_over
-    found = _at_once(parts[:whole], workers, 1, work, in_vain)
-    return found + (
-        _at_once(parts[whole:], left_over, workers // left_over, work, in_vain) if left_over else []
-    )
+    found = _side_by_side(parts[:whole], workers, 1, work, stop)
+    if left_over:
+        found += _side_by_side(parts[whole:], left_over, workers // left_over, work, stop)
+    return found
 
 
-def _at_once(
-    parts: list[Crowd], workers: int, cores: int, work: Callable[[Crowd, Event], Result], in_vain: Event
+def _split(crowd: Crowd, workers: int) -> list[Crowd]:
+    """The crowd in parts, each with a module of its own."""
+    seeds = at_once = len(crowd.seeds)
+    if crowd.device.type == "cpu":
+        at_once = max(1, min(_CACHE // (4 * max(1, crowd.weights.shape[1])), -(-seeds // workers)))
+    at_once = at_once if crowd.vectorised else 1
+    parts = [pick(crowd, range(start, min(start + at_once, seeds))) for start in range(0, seeds, at_once)]
+    return parts if len(parts) == 1 else [replace(part, module=deepcopy(part.module)) for part in parts]
+
+
+def _side_by_side(
+    parts: list[Crowd], workers: int, cores: int, work: Callable[[Crowd, Event], Result], stop: Event
 ) -> list[Result]:
     """`work` done by so many workers, each with so many cores."""
     if workers == 1:  # here, with all cores: other threads have to start cores of their own, and are slower
-        return [work(part, in_vain) for part in parts]
+        return [work(part, stop) for part in parts]
     threads = torch.get_num_threads()
     torch.set_num_threads(cores)  # within a part
     pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(cores,))
     try:
-        return list(pool.map(lambda part: work(part, in_vain), parts))
+        return list(pool.map(lambda part: work(part, stop), parts))
     except BaseException:
-        in_vain.set()
+        stop.set()
         raise
     finally:
         pool.shutdown(cancel_futures=True)  # what has not begun does not begin

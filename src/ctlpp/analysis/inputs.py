@@ -1,7 +1,7 @@
-"""What an analysis asks a model: every single application, every pair, and which pairs training and test allow.
+"""What an analysis asks a model: every single application, every pair, and which of them training allows.
 
-A pair applies `first` to a symbol and then `second` to the result, the pair's *value*. Arrays over all pairs have the
-shape (F, F, symbols): first function, second function, start symbol.
+A pair applies `first` to a symbol and then `second` to the result, the pair's *value*. Arrays over all pairs
+have the shape (F, F, symbols): first function, second function, start symbol.
 
 Example:
     >>> from ctlpp.benchmark.dataset import generate
@@ -16,17 +16,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from ctlpp.benchmark.graph import Graph
 from ctlpp.benchmark.language import Examples
 from ctlpp.benchmark.sampling import Stream
 from ctlpp.benchmark.task import Task
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Array = NDArray[Any]
 
@@ -89,7 +90,7 @@ class Inputs:
 
     @cached_property
     def partners(self) -> dict[str, tuple[str, ...]]:
-        """For each group that precedes new consumers in the test: the groups that precede these in training."""
+        """For each group that precedes new consumers in the test: groups that precede these in training."""
         new, known = self.by_groups(self.ood), self.by_groups(self.train)  # (G, G)
         found = {}
         for number, group in enumerate(self.groups):
@@ -99,7 +100,7 @@ class Inputs:
         return found
 
     def by_groups(self, pairs: Array) -> Array:
-        """Whether a set of pairs has any of (first group, second group). (F, F, symbols) bool -> (G, G) bool"""
+        """Whether a set of pairs has any of (first, second) group. (F, F, symbols) bool -> (G, G) bool"""
         member = self.group_of == np.arange(len(self.groups))[:, None]  # (G, F)
         counts = np.einsum("af,bg,fgs->ab", member.astype(int), member.astype(int), pairs.astype(int))
         return np.asarray(counts > 0)
@@ -108,8 +109,14 @@ class Inputs:
         """The functions of a group."""
         return np.flatnonzero(self.group_of == self.groups.index(group))
 
+    def partners_of(self, group: str) -> Array:
+        """The functions of all partners of a group."""
+        return np.concatenate([self.members(partner) for partner in self.partners[group]])
+
     def tokens(self, starts: Array, *functions: Array) -> Tensor:
         """Token ids of examples that apply the functions in turn. (N,) each -> (N, L + 2)"""
+        import torch  # late: inputs alone need none
+
         examples = Examples(starts=starts.ravel(), functions=np.stack([f.ravel() for f in functions], axis=1))
         ids = self.task.vocabulary.written(examples, self.task.order).astype(np.int64)
         end = np.full((len(ids), 1), self.task.vocabulary.end)
@@ -145,7 +152,7 @@ class Inputs:
 
     @cached_property
     def bases(self) -> Array:
-        """For each second function and value a first function that makes this value in training. (F, symbols)"""
+        """For each second function and value, a first function that makes it in training. (F, symbols)"""
         firsts = np.arange(self.n_functions)[:, None]
         by_value = self.familiarity[firsts, :, self.start].transpose(2, 0, 1)  # (second, first, value)
         return _argmax(by_value + _noise("bases", by_value.shape))
@@ -161,7 +168,7 @@ class Inputs:
         return self.tokens(self.start[self.bases, value], self.bases, second)
 
     def base_for(self, donor: Array, second: Array) -> Array:
-        """The number of a base with this second function whose value is not the donor's; the choice is even."""
+        """The number of a base with this second function, of another value than the donor's."""
         function, symbol = np.divmod(donor, self.n_symbols)
         shift = 1 + (function + second) % (self.n_symbols - 1)
         return np.asarray(second * self.n_symbols + (self.value[function, symbol] + shift) % self.n_symbols)
@@ -173,7 +180,7 @@ def grid(shape: tuple[int, ...]) -> tuple[Array, ...]:
 
 
 def _pairs_of(task: Task, graph: Graph) -> Array:
-    """The pairs that a graph has, as examples of their own, whatever lengths it is used with. (F, F, symbols) bool"""
+    """The pairs that a graph has as examples, whatever lengths it is used with. (F, F, symbols) bool"""
     language = task.language_of(graph)
     value, seconds = task.table.astype(np.int64), np.arange(task.n_functions)
     begins = language.allowed[0]  # (F, symbols)

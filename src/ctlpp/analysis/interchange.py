@@ -1,9 +1,14 @@
-"""Exhaustive interchange: does every consumer understand every donor's state?
+"""Interchange: give a consumer the state that another function left, and see whether it answers right.
 
-The state of a base at its seed's place is replaced by that of a donor (f, s), and the base's second function g, the
-*consumer*, goes on with it. The right answer is g(f(s)), whatever the base's own value was. Every donor meets every
-consumer; which of the consumer's inputs is the base goes round (see `rotation`).
+A *donor* (f, s) applies f to s and leaves a state. The state of a *base*, an input of another value that ends
+in g, is replaced by the donor's at one position, and g, the *consumer*, goes on with it. The right answer is
+g(f(s)), whatever the base's own value was. First the position is found where a seed carries the value
+(`find_positions`); there every donor meets every consumer (`interchange`), which base it is goes round
+(`base_of`), and the donor's state may be mapped into the space of the states that the consumer knows
+(`stitch`).
 """
+
+from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,11 +17,146 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ctlpp.analysis.forward import activations
+from ctlpp.analysis.geometry import ridge
 from ctlpp.analysis.inputs import Array, Inputs, grid
-from ctlpp.analysis.rotation import base_of
-from ctlpp.analysis.subject import Subject
+from ctlpp.analysis.states import PatchableModel
+from ctlpp.benchmark.streams import Stream
 
+EXAMPLES = 24  # at every position that may be the one …
+FIRST = 8  # … and at every other
+FAR = 0.4  # from the greatest effect on the first ones: such a position is not the one
+TIE = 0.02
+ENOUGH = 0.8
 AT_ONCE = 4  # consumers: their inputs' states are held
+
+
+@dataclass(frozen=True)
+class Positions:
+    """The effect of every position, and the position of every seed."""
+
+    effect: Tensor  # (S, L, P): seeds, layers or steps, what is changed there
+    level: Tensor  # (S,) layer or step
+    option: Tensor  # (S,) what is changed
+    where: Tensor  # (S, K) bool: the parts that this means
+    options: tuple[str, ...]  # the names of what can be changed
+
+
+def trials(inputs: Inputs, count: int = EXAMPLES) -> tuple[Array, Array, Array]:
+    """Donors and bases known from training, of different values, and the answers expected. (N,) each"""
+    best = inputs.familiarity.max()
+    first, second, symbol = np.nonzero(inputs.familiarity == best)
+    own = inputs.answer[first, inputs.donors[first, symbol], symbol]
+    told_apart = inputs.answer[first, second, symbol] != own
+    pairs = np.flatnonzero(told_apart) if told_apart.any() else np.arange(len(first))
+    chosen = pairs[Stream(0, "analysis", "trials").distinct_below(len(pairs), min(count, len(pairs)))]
+    first, second, symbol = first[chosen], second[chosen], symbol[chosen]
+    donor = first * inputs.n_symbols + symbol
+    return donor, inputs.base_for(donor, second), inputs.answer[first, second, symbol]
+
+
+def find_positions(model: PatchableModel, inputs: Inputs) -> Positions:
+    """Where does each seed carry the value of the first function when the second needs it? Found by trying.
+
+    The effect of a position is how often the model answers as if the donor's value were the base's. Donors,
+    bases and their combination are known from training, so this needs no generalisation. The position of a
+    seed is the one with the greatest effect; of those within `TIE` of it, the last, where the value is
+    settled. A position that does little for a seed on the first few inputs is not tried on the others. No
+    seed's numbers depend on the other seeds.
+    """
+    donor, base, expected = (torch.from_numpy(np.asarray(each)) for each in trials(inputs))
+    tokens = inputs.base_tokens()[base]
+    own, new = (
+        model.layout.read(activations(model.crowd, each)[0])
+        for each in (tokens, inputs.donor_tokens()[donor])
+    )
+    parts = own[0].shape[2]
+    options = model.layout.positions(parts, inputs.task.order)
+    masks = torch.zeros(len(options), parts, dtype=torch.bool)  # (P, K)
+    for row, changed in enumerate(options.values()):
+        masks[row, changed] = True
+
+    def hits(level: int, some: Tensor, rows: slice) -> Tensor:
+        """How often each of some options at a level has the effect, on some trials. (S, P)"""
+        where = masks[some][:, None, :, None].to(own[0].device)  # (P, 1, K, 1)
+        state = torch.where(where, new[level][:, None, rows], own[level][:, None, rows]).flatten(1, 2)
+        found = model.answers_from_state(tokens[rows].repeat(len(where), 1), level, state)  # (S, P · N)
+        return (found.view(len(found), len(where), -1) == expected[rows]).float().sum(-1)
+
+    every, first, rest = torch.arange(len(options)), slice(0, FIRST), slice(FIRST, len(tokens))
+    count = torch.stack([hits(level, every, first) for level in range(len(own))], dim=1)  # (S, L, P)
+    near = (count >= count.amax(dim=(1, 2), keepdim=True) - FAR * FIRST) & (len(tokens) > FIRST)  # (S, L, P)
+    for level, some in enumerate(near.any(0)):  # tried if any seed needs it, counted for those that do
+        if some.any():
+            count[:, level, some] += hits(level, every[some], rest) * near[:, level, some]
+    effect = count / torch.where(near, len(tokens), len(tokens[first]))
+    chosen, option = choose(effect, several=masks.sum(1) > 1)
+    return Positions(effect, chosen, option, masks[option], tuple(options))
+
+
+def choose(effect: Tensor, several: Tensor) -> tuple[Tensor, Tensor]:
+    """Layer or step and option of each seed. effect: (S, L, P); several: options of several parts, (P,) bool.
+
+    Several columns together are taken only where no single one has an effect of `ENOUGH`.
+    """
+    single = effect.masked_fill(several, -1.0)
+    enough = single.amax(dim=(1, 2)) >= ENOUGH
+    allowed = torch.where(enough[:, None, None], single, effect)
+    good = allowed >= allowed.amax(dim=(1, 2), keepdim=True) - TIE
+    levels = torch.arange(effect.shape[1])[None, :, None]
+    level = torch.where(good, levels, -1).amax(dim=(1, 2))  # (S,)
+    return level, allowed[torch.arange(len(effect)), level].argmax(-1)
+
+
+def count_turns(inputs: Inputs) -> int:
+    """How many bases of another value there are for every donor and consumer."""
+    return inputs.n_functions * (inputs.n_symbols - 1)
+
+
+def base_of(inputs: Inputs, consumer: int, turn: int) -> Array:
+    """The base of every donor in a turn: the number of (f′, s′), for donors ordered by (f, s). (F · symbols,)
+
+    A donor leaves the value v = f(s). The bases of a consumer g are all inputs that end in g, one for each
+    (f′, s′) of value v′ = f′(s′). In each turn the donors and the bases of every consumer are paired off:
+
+        f′ = f + g + v + i   mod F          (f and f′ counted so that the groups alternate, g group by group)
+        v′ = v + 1 + (⌊f′ / G⌋ + ⌊g / (n − 1)⌋ + j   mod n − 1)   mod n
+
+    where F is the number of functions, G of groups, n of symbols, and (i, j) runs through all F · (n − 1)
+    combinations as the turns go on. Hence in one turn
+
+    - every donor meets every consumer, and every input of two functions is patched exactly once;
+    - the base's own value is never the donor's, so that only the donor's state can give the right answer;
+    - a donor meets each first function f′ once, with another consumer each time (a Latin square), so that for
+      all donors of a symbol, and all consumers of a group, the groups of f′ come in equal shares;
+
+    and in all turns together every donor meets every base of another value exactly once.
+    """
+    F, n, G = inputs.n_functions, inputs.n_symbols, len(inputs.groups)
+    i, j = turn % F, turn % F + turn // F
+    alternating = _alternating(inputs)
+    line = np.argsort(np.argsort(inputs.group_of, kind="stable"))
+    function, value = grid(inputs.value.shape)[0].ravel(), inputs.value.ravel()
+    position = (np.argsort(alternating)[function] + line[consumer] + value + i) % F
+    other = (value + 1 + (position // G + line[consumer] // (n - 1) + j) % (n - 1)) % n
+    first = alternating[position]
+    return np.asarray(first * n + inputs.start[first, other])
+
+
+def _alternating(inputs: Inputs) -> Array:
+    """The functions, those of each group evenly spread."""
+    rank, size = np.zeros(inputs.n_functions), np.bincount(inputs.group_of)
+    for group in range(len(size)):
+        rank[inputs.group_of == group] = (np.arange(size[group]) + 0.5) / size[group]
+    return np.lexsort((inputs.group_of, rank))
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where the states of some seeds are changed."""
+
+    level: int  # layer or step
+    where: Tensor  # (S, K) bool: the parts that change
 
 
 @dataclass(frozen=True)
@@ -28,26 +168,9 @@ class Donors:
     bases: int = 1  # on how many bases each
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where the states of some seeds are changed."""
-
-    level: int  # layer or step
-    where: Tensor  # (S, K) bool: the parts that change
-
-
-@dataclass(frozen=True)
-class Bases:
-    """All inputs of C consumers, ordered by consumer, first function and symbol."""
-
-    consumers: Array  # (C,)
-    tokens: Tensor  # (C · F · symbols, T)
-    states: Tensor  # at the place's level, (S, C · F · symbols, K, W)
-
-
-def thin(pairs: Array, most: int) -> Array:
-    """At most about so many of a set of pairs: every so many-th consumer of each donor. (F, F, symbols) bool"""
-    step = max(1, round(pairs.sum() / most))
+def subsample(pairs: Array, limit: int) -> Array:
+    """Keep roughly `limit` pairs, evenly over donors. (F, F, symbols) bool"""
+    step = max(1, round(pairs.sum() / limit))
     first, second, symbol = grid(pairs.shape)
     return np.asarray(pairs & ((first + second + symbol) % step == 0))
 
@@ -58,57 +181,87 @@ def rounds(inputs: Inputs) -> list[Array]:
 
 
 def interchange(
-    subject: Subject,
+    model: PatchableModel,
     inputs: Inputs,
-    place: Place,
+    position: Position,
     donors: dict[str, Donors],
     advance: Callable[[], None] = lambda: None,
 ) -> tuple[Array, dict[str, Array]]:
     """The answers to all pairs as they are, and the share of right ones after the exchange.
 
-    Both (S, F, F, symbols): first or donor's function, second function, symbol; shares are over the bases, and nan
-    where nothing was tried. advance: called once in every round of consumers, and once more for each of its turns.
+    Both (S, F, F, symbols): first or donor's function, second function, symbol; shares are over the bases,
+    and nan where nothing was tried. advance: called once in every round of consumers, and once more for each
+    of its turns.
     """
-    answers = np.zeros((len(subject.crowd.seeds), *inputs.answer.shape), dtype=np.int64)
+    answers = np.zeros((len(model.crowd.seeds), *inputs.answer.shape), dtype=np.int64)
     counts = {kind: np.where(own.pairs, np.zeros(answers.shape), np.nan) for kind, own in donors.items()}
     for consumers in rounds(inputs):
         tokens = inputs.pairs_with(consumers)
-        plain, states = subject.run(tokens, place.level)
+        plain, states = model.answers_and_states(tokens, position.level)
         answers[:, :, consumers] = plain.numpy().reshape(len(answers), -1, *inputs.value.shape).swapaxes(1, 2)
-        bases = Bases(consumers, tokens, states)
         advance()
         for turn in range(max(own.bases for own in donors.values())):
-            chosen = {kind: own for kind, own in donors.items() if turn < own.bases}
-            for kind, (tried, right) in exchange(subject, inputs, place, chosen, bases, turn).items():
-                counts[kind][:, *tried] += right
+            for kind, own in donors.items():
+                if turn < own.bases and own.pairs[:, consumers].any():
+                    first, row, symbol = np.nonzero(own.pairs[:, consumers])
+                    base = _bases(inputs, consumers, turn)[row, first, symbol]
+                    new = own.states[:, first * inputs.n_symbols + symbol]
+                    state = torch.where(position.where[:, None, :, None], new, states[:, base])
+                    found = model.answers_from_state(tokens[base], position.level, state)
+                    pairs = first, consumers[row], symbol
+                    counts[kind][:, *pairs] += found.numpy() == inputs.answer[pairs]
             advance()
     return answers, {kind: (count / donors[kind].bases).astype(np.float32) for kind, count in counts.items()}
 
 
-def exchange(
-    subject: Subject, inputs: Inputs, place: Place, donors: dict[str, Donors], bases: Bases, turn: int
-) -> dict[str, tuple[tuple[Array, Array, Array], Array]]:
-    """One turn of some consumers: what is tried, and whether each seed is right with it, (S, N).
+def _bases(inputs: Inputs, consumers: Array, turn: int) -> Array:
+    """Each donor's base by its number in `pairs_with(consumers)`. (consumers, F, symbols)"""
+    numbers = [row * inputs.value.size + base_of(inputs, g, turn) for row, g in enumerate(consumers)]
+    return np.stack(numbers).reshape(-1, *inputs.value.shape)
 
-    What is tried: the donor's function, the consumer and the donor's symbol, (N,) each.
+
+def stitch(states: Array, inputs: Inputs, kind: str) -> Array:
+    """The donors' states mapped into the space of their partners'. (S, F, symbols, W) -> the same
+
+    kind: "orthogonal" or "affine". A map is fitted from the states of a group's donors to the mean state of
+    the same symbol in its partner groups, whose states the consumers know; on one half of the group's
+    functions for use on the other half, both ways, so that it cannot learn functions by heart. States of
+    groups without partners stay.
     """
-    n, own_base = inputs.n_symbols, [base_of(inputs, consumer, turn) for consumer in bases.consumers]
-    base_by_donor = (
-        np.stack(own_base) + np.arange(len(own_base))[:, None] * inputs.value.size
-    )  # (C, F · symbols)
-    tried, base, new = {}, [], []
-    for kind, own in donors.items():
-        function, consumer, symbol = np.nonzero(own.pairs[:, bases.consumers])
-        donor = function * n + symbol
-        tried[kind] = function, bases.consumers[consumer], symbol
-        base.append(base_by_donor[consumer, donor])
-        new.append(own.states[:, torch.from_numpy(donor)])
-    of_all = torch.from_numpy(np.concatenate(base))
-    found = subject.exchange(
-        bases.tokens[of_all], place.level, bases.states[:, of_all], torch.cat(new, dim=1), place.where
+    S, _, n, W = states.shape
+    mapped = states.copy()
+    for group in inputs.partners:
+        target = _means(states, inputs, inputs.partners_of(group))  # (S, values, W)
+        members = inputs.members(group)
+        halves = members[::2], members[1::2]
+        for use, fit in (halves, halves[::-1]) if len(members) > 1 else ((members, members),):
+            new = states[:, use].reshape(S, -1, W)
+            if kind == "orthogonal":
+                result = rotate(_means(states, inputs, fit), target, new)
+            else:
+                goal = target[:, inputs.value[fit].ravel()]
+                result = ridge(states[:, fit].reshape(S, -1, W), goal, new)
+            mapped[:, use] = result.reshape(S, -1, n, W)
+    return mapped
+
+
+def rotate(x: Array, y: Array, z: Array) -> Array:
+    """The orthogonal map between the spaces that the means x and y span, applied to z.
+
+    x, y: one mean per symbol, (S, n, W); z: (S, M, W). With orthonormal bases V of the centred x and U of the
+    centred y, z ↦ y₀ + (z − x₀) V R Uᵀ, where the orthogonal R brings x V closest to y U. What lies outside
+    of V is dropped.
+    """
+    x0, y0 = x.mean(1, keepdims=True), y.mean(1, keepdims=True)
+    rank = min(x.shape[1] - 1, x.shape[2])
+    v, u = (
+        np.linalg.svd(centred, full_matrices=False).Vh[:, :rank].swapaxes(1, 2)  # (S, W, r)
+        for centred in (x - x0, y - y0)
     )
-    parts = np.split(found.numpy(), np.cumsum([len(part) for part in base])[:-1], axis=1)
-    return {
-        kind: (which, part == inputs.answer[which])
-        for (kind, which), part in zip(tried.items(), parts, strict=True)
-    }
+    left, _, right = np.linalg.svd(((x - x0) @ v).swapaxes(1, 2) @ ((y - y0) @ u))
+    return np.asarray(y0 + (z - x0) @ v @ (left @ right) @ u.swapaxes(1, 2))
+
+
+def _means(states: Array, inputs: Inputs, functions: Array) -> Array:
+    """The mean state of each symbol over some functions. (S, F, symbols, W) -> (S, symbols, W), by value"""
+    return np.asarray(states[:, functions[:, None], inputs.start[functions]].mean(axis=1))

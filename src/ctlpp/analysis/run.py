@@ -1,8 +1,4 @@
-"""The analysis of a run folder, and the folder it is written to.
-
-`analysis.json` holds one number a seed and measure, correlations with OOD accuracy, and what everything is called; the
-Parquet files beside it hold the matrices (see `tables`).
-"""
+"""The analysis of a run folder: its task, its seeds, and what `analysis.json` says of them."""
 
 from __future__ import annotations
 
@@ -18,12 +14,11 @@ import numpy as np
 import pyarrow.parquet as pq
 
 import ctlpp
+from ctlpp.analysis.analysis import Analysis, analyze, count_bases
 from ctlpp.analysis.folder import ANALYSIS, write_analysis
 from ctlpp.analysis.forward import pick
 from ctlpp.analysis.inputs import Array, Inputs
 from ctlpp.analysis.measures import MEASURES
-from ctlpp.analysis.study import Analysis, analyze, count_bases
-from ctlpp.analysis.tables import tables
 from ctlpp.benchmark.task import Task
 from ctlpp.files import UserError, check_folder, write_folder
 from ctlpp.models.zoo import Factory
@@ -35,15 +30,6 @@ from ctlpp.storage.task_json import from_json
 from ctlpp.training.train import Run, check_data_matches_run, load_run
 
 check_target, fresh_folder = partial(check_folder, ANALYSIS), partial(write_folder, ANALYSIS)
-_ALIKE: dict[
-    str, Callable[[Task], object]
-] = {  # what decides how a run is looked at, beyond `check_data_matches_run`
-    "symbols": lambda task: task.symbols,
-    "groups": lambda task: task.groups,
-    "graphs": lambda task: [
-        (graph.edges, graph.restrictions) for graph in (task.train_graph, task.ood_graph)
-    ],
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,8 +86,9 @@ def study_run(
 ) -> Study:
     """Analyse the seeds of a run folder.
 
-    bases: as `analyze` has it. data: the dataset folder, for a run that does not name its task. factory: that of a
-    model of one's own which was given as a callable. start: told the number of seeds, gives what to call with progress.
+    bases: as `analyze` has it. data: the dataset folder, for a run that does not name its task. factory: that
+    of your own model if it was given as a callable. start: told the number of seeds, gives what to call with
+    progress.
     """
     config = read_config(folder)
     task = find_task(folder, config, data)
@@ -110,7 +97,7 @@ def study_run(
     if not finished and not unfinished:
         raise UserError(
             f"the run in {folder} is unfinished (step {run.step} of {config['recipe']['steps']}):"
-            " train on with --resume, or analyse its newest checkpoint with --unfinished"
+            " train on with ‹resume=True›, or analyse its newest checkpoint with ‹unfinished=True›"
         )
     chosen = choose_seeds(run, seeds)
     count_bases(Inputs.of(task), bases)
@@ -131,25 +118,28 @@ def find_task(folder: Path, config: dict[str, Any], data: Path | None) -> Task:
     if data is not None:
         task = load(data).task
         check_data_matches_run(config, task, folder, data)
-        if trained and (
-            other := next((what for what, of in _ALIKE.items() if of(trained) != of(task)), None)
-        ):
+        if trained is not None and _rules(trained) != _rules(task):
             raise UserError(
-                f"{data} has other {other} than the run in {folder} was trained with: leave out --data, the run names"
-                " its task"
+                f"{data} has other symbols, groups or graphs than the run in {folder} was trained with:"
+                " leave out ‹data›, the run names its task"
             )
-    elif trained:
-        task = trained
-        if (task.vocabulary.size, task.n_symbols) != (config["vocab_size"], config["n_classes"]):
-            raise UserError(
-                f"the run in {folder} has {config['vocab_size']} tokens and {config['n_classes']} classes, the task"
-                f" {task.vocabulary.size} and {task.n_symbols}: name the dataset it was trained on"
-            )
-    else:
+        return task
+    if trained is None:
         raise UserError(
-            f"the run in {folder} does not say which task it was trained on: name its dataset with --data"
+            f"the run in {folder} does not say which task it was trained on: name its dataset with ‹data›"
         )
-    return task
+    if (trained.vocabulary.size, trained.n_symbols) != (config["vocab_size"], config["n_classes"]):
+        raise UserError(
+            f"the run in {folder} has {config['vocab_size']} tokens and {config['n_classes']} classes,"
+            f" its task {trained.vocabulary.size} and {trained.n_symbols}: name its dataset with ‹data›"
+        )
+    return trained
+
+
+def _rules(task: Task) -> tuple[object, ...]:
+    """What decides how a run is looked at; lengths do not."""
+    graphs = [(graph.edges, graph.restrictions) for graph in (task.train_graph, task.ood_graph)]
+    return task.symbols, task.groups, graphs
 
 
 def check_left(folder: Path) -> None:
@@ -196,7 +186,7 @@ def summary(study: Study) -> dict[str, Any]:
         "notes": found.notes,
         "versions": {"ctlpp": ctlpp.__version__},
     }
-    if found.layout is not None and found.place is not None and found.effect is not None:
+    if found.layout is not None and found.position is not None and found.effect is not None:
         content["state"] = {
             "kind": found.layout.kind,
             "levels": found.effect.shape[1],
@@ -209,14 +199,14 @@ def summary(study: Study) -> dict[str, Any]:
                 "part": found.changed[what],
                 "effect": round(float(found.effect[s, level, what]), 6),
             }
-            for s, (level, what) in enumerate(found.place.tolist())
+            for s, (level, what) in enumerate(found.position.tolist())
         ]
     return content
 
 
 def write_numbers(study: Study, place: Path) -> None:
     """`analysis.json` and the Parquet files."""
-    write_analysis(place, summary(study), tables(study.analysis))
+    write_analysis(place, summary(study), study.analysis)
 
 
 def _plain(values: Array) -> list[float | None]:

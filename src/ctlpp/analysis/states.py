@@ -1,8 +1,9 @@
-"""The state a model carries, in one form for all models.
+"""The state a model carries, in one form for all models, and its answers when it goes on from a changed one.
 
-A state is (S, B, K, W): seeds, examples, K *parts* and their width. For a model with columns the parts are its columns,
-after each layer; for a recurrent model there is one part, after each step of reading, and for both directions of a
-bi-directional one there are two. An LSTM's state is its hidden and its cell vector side by side.
+A state is (S, B, K, W): seeds, examples, K *parts* and their width. For a model with columns the parts are
+its columns, after each layer; for a recurrent model there is one part, after each step of reading, and for
+both directions of a bi-directional one there are two. An LSTM's state is its hidden and its cell vector side
+by side.
 """
 
 from __future__ import annotations
@@ -13,9 +14,18 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from ctlpp.analysis.forward import activations, batches, forward, pick
+from ctlpp.analysis.ndr import LeanNDR
 from ctlpp.models.activations import Activations
+from ctlpp.training.crowd import Crowd
 
 Kind = Literal["columns", "steps", "directions"]
+NeededInput = Literal["nothing", "tail", "head", "everything"]
+_CANDIDATES: dict[Kind, tuple[NeededInput, ...]] = {
+    "columns": ("nothing",),
+    "steps": ("tail", "head"),
+    "directions": (),
+}
 
 
 @dataclass(frozen=True)
@@ -29,10 +39,11 @@ class Layout:
     def of(seen: Activations) -> Layout | None:
         """The layout of what a model has recorded; None if it has not recorded its state."""
         names = ("hidden", "cell") if {"hidden", "cell"} <= set(seen) else ("state",)
-        ranks = {value.ndim for name in names for value in seen.get(name, [])}
+        shapes = {value.shape for name in names for value in seen.get(name, [])}
+        ranks = {len(shape) for shape in shapes}
         if ranks == {3}:
             return Layout("steps", names)
-        if ranks == {4} and len({value.shape for name in names for value in seen[name]}) == 1:
+        if ranks == {4} and len(shapes) == 1:
             return Layout("columns" if names == ("state",) else "directions", names)
         return None
 
@@ -42,33 +53,20 @@ class Layout:
 
     def read_at(self, seen: Activations, level: int) -> Tensor:
         """The state after one layer or step, (S, B, K, W)."""
-        values = [self._with_parts(seen[name][level]) for name in self.names]
-        return values[0] if len(values) == 1 else torch.cat(values, dim=-1)
+        state = torch.cat([seen[name][level] for name in self.names], dim=-1)
+        if self.kind == "steps":
+            return state[:, :, None]
+        return state.movedim(1, 2) if self.kind == "directions" else state
 
     def component(self, name: str, state: Tensor) -> Tensor:
         """What the model knows as `name`, out of a state (S, B, K, W)."""
-        return self._without_parts(state.chunk(len(self.names), dim=-1)[self.names.index(name)])
+        own = state.chunk(len(self.names), dim=-1)[self.names.index(name)]
+        if self.kind == "steps":
+            return own[:, :, 0]
+        return own.movedim(2, 1) if self.kind == "directions" else own
 
-    def _with_parts(self, value: Tensor) -> Tensor:  # -> (S, B, K, w)
-        return (
-            value[:, :, None]
-            if self.kind == "steps"
-            else value.movedim(1, 2)
-            if self.kind == "directions"
-            else value
-        )
-
-    def _without_parts(self, value: Tensor) -> Tensor:
-        return (
-            value[:, :, 0]
-            if self.kind == "steps"
-            else value.movedim(2, 1)
-            if self.kind == "directions"
-            else value
-        )
-
-    def places(self, parts: int, order: str) -> dict[str, list[int]]:
-        """What can be changed when the input is a pair: each part, and for columns all that belong to the prefix."""
+    def positions(self, parts: int, order: str) -> dict[str, list[int]]:
+        """What can be changed when the input is a pair: each part, and for columns all of the prefix."""
         if self.kind == "steps":
             return {"state": [0]}
         if self.kind == "directions":
@@ -81,3 +79,90 @@ class Layout:
         prefix = {"first", "symbol", "end"} if reversed_ else {"first", "symbol"}
         single = {name: [i] for i, name in enumerate(columns)}
         return single | {"prefix": [i for i, name in enumerate(columns) if name in prefix]}
+
+
+@dataclass(frozen=True)
+class PatchableModel:
+    """Some seeds, the form of their state, and what a model must read again of its input to go on from one.
+
+    With columns a state may hold everything that the rest of the model needs. A recurrent model needs the
+    tokens that it has not read yet and, as it always takes a first step, the one before: the tail of its
+    input or, if it reads from the end, the head. What is enough is found by trying.
+    """
+
+    crowd: Crowd
+    layout: Layout
+    needed_input: NeededInput = "everything"
+    lean: LeanNDR | None = None
+
+    @staticmethod
+    def of(crowd: Crowd, layout: Layout, tokens: Tensor) -> PatchableModel:
+        """Seeds that go on from their states as cheaply as they can; tokens: inputs to try it on, (B, T)."""
+        lean = LeanNDR.of(crowd)
+        if lean is not None:
+            return PatchableModel(crowd, layout, "nothing", lean)
+        seen, logits = activations(crowd, tokens)
+        for needed in _CANDIDATES[layout.kind]:
+            model = PatchableModel(crowd, layout, needed)
+            try:
+                again = [model.logits_from_state(tokens, i, s) for i, s in enumerate(layout.read(seen))]
+            except RuntimeError:
+                continue  # it keeps the number of examples, or of tokens
+            if all(_close(each, logits) for each in again):
+                return model
+        return PatchableModel(crowd, layout)
+
+    def of_rows(self, rows: list[int]) -> PatchableModel:
+        """Only some of the seeds."""
+        part = pick(self.crowd, rows)
+        return PatchableModel(part, self.layout, self.needed_input, LeanNDR.of(part))
+
+    @torch.no_grad()
+    def states(self, tokens: Tensor, level: int) -> Tensor:
+        """The state after a layer or step. (N, T) -> (S, N, K, W)"""
+        return self.answers_and_states(tokens, level)[1]
+
+    @torch.no_grad()
+    def answers_and_states(self, tokens: Tensor, level: int) -> tuple[Tensor, Tensor]:
+        """Answers, and the state after a layer or step. (N, T) -> (S, N), (S, N, K, W)"""
+        answers, states = [], []
+        for rows in batches(self.crowd, len(tokens)):
+            if self.lean is not None:
+                state = self.lean.state(tokens[rows], level)[None]
+                logits = self.logits_from_state(tokens[rows], level, state)
+            else:
+                seen, logits = activations(self.crowd, tokens[rows])
+                state = self.layout.read_at(seen, level)
+            answers.append(logits.argmax(-1).cpu())
+            states.append(state)
+        return torch.cat(answers, dim=1), torch.cat(states, dim=1)
+
+    @torch.no_grad()
+    def answers_from_state(self, tokens: Tensor, level: int, state: Tensor) -> Tensor:
+        """Answers when the state after a layer or step is this one. (N, T), (S, N, K, W) -> (S, N)"""
+        parts = [
+            self.logits_from_state(tokens[rows], level, state[:, rows]).argmax(-1)
+            for rows in batches(self.crowd, len(tokens))
+        ]
+        return torch.cat(parts, dim=1).cpu()
+
+    def logits_from_state(self, tokens: Tensor, level: int, state: Tensor) -> Tensor:
+        """Logits when the state after a layer or step is this one. (B, T), (S, B, K, W) -> (S, B, C)"""
+        if self.lean is not None:
+            return self.lean.logits_from(state[0], level)[None]
+        if self.needed_input == "nothing":
+            tokens = tokens[:1]  # read up to the level, where the given states take over
+        elif self.needed_input == "tail":
+            tokens, level = tokens[:, level:], 0
+        elif self.needed_input == "head":
+            tokens, level = tokens[:, : tokens.shape[1] - level], 0
+
+        def edit(name: str, index: int, value: Tensor) -> Tensor:
+            here = name in self.layout.names and index == level
+            return self.layout.component(name, state).to(value.dtype) if here else value
+
+        return forward(self.crowd, tokens, edit)
+
+
+def _close(a: Tensor, b: Tensor) -> bool:
+    return a.shape == b.shape and torch.allclose(a, b, rtol=1e-3, atol=1e-3, equal_nan=True)

@@ -55,7 +55,7 @@ def analyze(
 
     `ctlpp analyze runs/ndr-R --bases all --device cuda`
     """
-    from ctlpp.analysis.study import STAGES
+    from ctlpp.analysis.analysis import STAGES
     from ctlpp.cli.output import progress
     from ctlpp.figures.run import analyze_run
     from ctlpp.runs.folder import read_config
@@ -137,12 +137,12 @@ def print_positions(study: Study) -> None:
     from ctlpp.cli.output import make_table, print_table
 
     analysis, kept = study.analysis, study.trained
-    if analysis.place is None or analysis.effect is None or analysis.layout is None or not kept.any():
+    if analysis.position is None or analysis.effect is None or analysis.layout is None or not kept.any():
         return
     level_name = "layer" if analysis.layout.kind == "columns" else "step"
     rows = make_table("Where the value is", level_name, "part", "seeds", "effect of changing it", left=2)
-    effects = analysis.effect[(kept.nonzero()[0], *analysis.place[kept].T)]
-    places = [(level, part) for level, part in analysis.place[kept].tolist()]
+    effects = analysis.effect[(kept.nonzero()[0], *analysis.position[kept].T)]
+    places = [(level, part) for level, part in analysis.position[kept].tolist()]
     for (level, part), seeds in Counter(places).most_common():
         own = [effect for place, effect in zip(places, effects, strict=True) if place == (level, part)]
         rows.add_row(str(level + 1), analysis.changed[part], str(seeds), f"{sum(own) / len(own):.2f}")

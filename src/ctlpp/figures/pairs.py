@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from ctlpp.analysis.analysis import Analysis
 from ctlpp.analysis.inputs import Array, Inputs
-from ctlpp.analysis.study import Analysis
 from ctlpp.figures.seeds import swarm
 from ctlpp.figures.style import (
     DARK,
@@ -163,11 +163,11 @@ def _left_out(counted: Array) -> Iterator[str]:
 def draw_places(analysis: Analysis, counted: Array) -> Figure:
     """The effect of changing the state at every place, mean over the seeds, and the place of each seed."""
     assert analysis.effect is not None
-    assert analysis.place is not None
+    assert analysis.position is not None
     assert analysis.layout is not None
     effect = analysis.effect[counted].mean(axis=0)  # (L, K)
     counts = np.zeros(effect.shape, dtype=int)
-    np.add.at(counts, tuple(analysis.place[counted].T), 1)
+    np.add.at(counts, tuple(analysis.position[counted].T), 1)
     texts = np.array(
         [f"{e:.2f}" + f" ({n})" * bool(n) for e, n in zip(effect.flat, counts.flat, strict=True)]
     )

@@ -10,9 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
-from ctlpp.analysis.clusters import Clustering
+from ctlpp.analysis.analysis import Analysis
+from ctlpp.analysis.geometry import Clustering
 from ctlpp.analysis.inputs import Array, Inputs
-from ctlpp.analysis.study import Analysis
 from ctlpp.figures.style import (
     DOUBLE,
     colour_bar,

@@ -10,8 +10,8 @@ from functools import partial
 import numpy as np
 from matplotlib.figure import Figure
 
-from ctlpp.analysis.clusters import Clustering
 from ctlpp.analysis.folder import read_analysis
+from ctlpp.analysis.geometry import Clustering
 from ctlpp.analysis.inputs import Inputs
 from ctlpp.figures.learning import Pair, draw_by_length, draw_learning, draw_repeats
 from ctlpp.figures.predictors import draw_rankings

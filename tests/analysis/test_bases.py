@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ctlpp.analysis.inputs import Array, Inputs
-from ctlpp.analysis.rotation import base_of, turns
+from ctlpp.analysis.interchange import base_of, count_turns
 from ctlpp.benchmark.dataset import generate
 
 SIZES = {
@@ -27,7 +27,7 @@ def bases(inputs: Inputs, turn: int) -> Array:
 @pytest.mark.parametrize("name", SIZES)
 def test_in_a_turn_every_donor_meets_every_consumer_and_every_input_is_patched_once(name: str) -> None:
     inputs = make(name)
-    for turn in {0, 1, turns(inputs) - 1}:
+    for turn in {0, 1, count_turns(inputs) - 1}:
         for of_consumer in bases(inputs, turn).T:
             assert sorted(of_consumer) == list(range(inputs.value.size))
 
@@ -36,7 +36,7 @@ def test_in_a_turn_every_donor_meets_every_consumer_and_every_input_is_patched_o
 def test_a_base_never_has_the_donors_value(name: str) -> None:
     inputs = make(name)
     values = inputs.value.ravel()
-    for turn in range(min(turns(inputs), 9)):
+    for turn in range(min(count_turns(inputs), 9)):
         assert (values[bases(inputs, turn)] != values[:, None]).all()
 
 
@@ -51,7 +51,9 @@ def test_a_donor_meets_each_first_function_once_with_another_consumer_each_time(
 def test_in_all_turns_every_donor_meets_every_base_of_another_value_once(name: str) -> None:
     inputs = make(name)
     values = inputs.value.ravel()
-    every = np.stack([bases(inputs, turn) for turn in range(turns(inputs))])  # (turns, donors, consumers)
+    every = np.stack(
+        [bases(inputs, turn) for turn in range(count_turns(inputs))]
+    )  # (turns, donors, consumers)
     for donor, consumer in np.ndindex(every.shape[1:]):
         assert sorted(every[:, donor, consumer]) == np.flatnonzero(values != values[donor]).tolist()
 

@@ -8,9 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from ctlpp.analysis import analyze
-from ctlpp.analysis.codes import codes_per_symbol, table
-from ctlpp.analysis.places import choose
-from ctlpp.analysis.study import Analysis
+from ctlpp.analysis.analysis import Analysis
+from ctlpp.analysis.geometry import codes_per_symbol, learned_tables
 from ctlpp.benchmark.dataset import generate
 from ctlpp.benchmark.task import Task
 from ctlpp.kernels.fast import without_workspace
@@ -69,9 +68,9 @@ def test_decodable_within_but_not_across_groups_and_a_map_between_them_repairs_i
 
 def test_the_column_that_carries_the_prefix_is_found(of_two_codes: Analysis) -> None:
     assert of_two_codes.changed == ("second", "first", "symbol", "end", "prefix")
-    assert of_two_codes.place is not None
+    assert of_two_codes.position is not None
     assert of_two_codes.effect is not None
-    assert of_two_codes.place.tolist() == [
+    assert of_two_codes.position.tolist() == [
         [0, 1],
         [0, 1],
     ]  # after the first layer, the column of the first function
@@ -102,14 +101,12 @@ def test_clusters_are_the_groups_and_come_in_their_order(of_two_codes: Analysis)
 def test_the_extracted_tables_are_those_the_network_was_made_of(of_two_codes: Analysis, task: Task) -> None:
     inputs = of_two_codes.inputs
     assert codes_per_symbol(of_two_codes.codes, inputs).tolist() == [[2] * 4] * 2
-    for row in table(of_two_codes.answers, of_two_codes.codes, inputs):
+    columns = learned_tables(of_two_codes.answers, of_two_codes.codes, inputs)
+    for values in zip(*columns.values(), strict=True):
+        row = dict(zip(columns, values, strict=True))
         assert row["share"] == 1
-        users = [
-            f
-            for f in range(8)
-            if of_two_codes.codes[row["seed"], f, inputs.start[f, row["value"]]] == row["code"]
-        ]
-        same_group = inputs.group_of[users[0]] == inputs.group_of[row["second"]]
+        users = of_two_codes.codes[row["seed"], range(8), inputs.start[:, row["value"]]] == row["code"]
+        same_group = inputs.group_of[users][0] == inputs.group_of[row["second"]]
         expected = inputs.value[row["second"], row["value"]] if same_group else 0
         assert row["answer"] == expected
 
@@ -169,7 +166,7 @@ def test_for_a_recurrent_model_interchange_is_the_accuracy_on_the_pair_itself(ta
     crowd = init_crowd(lambda v, c: build("gru", v, c, "quick"), task.vocabulary.size, 4, seeds=[0, 1])
     found = analyze(crowd, task)
     assert found.effect is not None
-    found_at_two = found.place is not None and (found.place[:, 0] == 2).all()
+    found_at_two = found.position is not None and (found.position[:, 0] == 2).all()
     if found_at_two:
         assert found.interchange is not None
         assert (found.interchange == found.right).all()
@@ -234,12 +231,3 @@ def test_the_five_groups_of_s_are_compared_where_the_test_crosses_them() -> None
     never_first = np.isin(found.inputs.group_of, [found.inputs.groups.index(g) for g in ("a2", "b2", "o")])
     assert (found.codes[0][never_first] == -1).all()
     assert (found.codes[0][~never_first] >= 0).all()
-
-
-def test_the_last_of_the_best_places_is_taken_and_several_columns_only_if_no_single_one_will_do() -> None:
-    several = torch.tensor([False, False, True])
-    clear = torch.tensor([[0.1, 0.95, 1.0], [0.1, 0.94, 1.0], [0.5, 0.2, 0.3]])
-    spread = torch.tensor([[0.1, 0.6, 0.9], [0.1, 0.5, 0.7], [0.5, 0.2, 0.3]])
-    index, option = choose(torch.stack([clear, spread]), several)
-    assert index.tolist() == [1, 0]
-    assert option.tolist() == [1, 2]

@@ -1,0 +1,289 @@
+"""How alike are the vectors that stand for one symbol? Similarity, clusters, codes, linear probes and CKA.
+
+Everything here is NumPy; what needs the model itself is in `interchange`.
+
+Example:
+    >>> points = np.array([0.0, 0.1, 0.2, 5.0, 5.1])
+    >>> cluster(abs(points[:, None] - points), unit=1.0).labels.tolist()
+    [0, 0, 0, 1, 1]
+    >>> cluster(abs(points[:, None] - points), unit=100.0).labels.tolist()
+    [0, 0, 0, 0, 0]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ctlpp.analysis.inputs import Array, Inputs
+
+SILHOUETTE, APART = 0.4, 0.3  # that a clustering must reach, see `cluster`
+MOST_CLUSTERS = 8
+DIFFERENT = 0.25  # share of second functions with another answer: more make another code
+RIDGE = 1e-2  # times the mean squared length of the states
+
+
+# Similarity: the paper's view of the vectors under the classifier.
+
+
+def by_value(vectors: Array, inputs: Inputs) -> Array:
+    """Vectors of single applications, ordered by what they mean. (S, F, symbols, D) -> (S, values, F, D)"""
+    functions = np.arange(inputs.n_functions)
+    return np.asarray(vectors[:, functions, inputs.start.T])
+
+
+def normalise(vectors: Array) -> Array:
+    """Vectors of length 1; those that are 0 or not finite become 0."""
+    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    good = np.isfinite(lengths) & (lengths > 0)
+    return np.where(good, vectors / np.where(good, lengths, 1), 0).astype(np.float32)
+
+
+def similarity(vectors: Array) -> Array:
+    """Cosines between the functions' vectors for each value. (S, values, F, D) -> (S, values, F, F)"""
+    unit = normalise(vectors)
+    return np.asarray(np.clip(unit @ unit.swapaxes(-1, -2), -1, 1))
+
+
+def symbol_distance(vectors: Array) -> Array:
+    """Root mean square chord between vectors that mean different symbols. (S, values, F, D) -> (S,)"""
+    values, functions = vectors.shape[1:3]
+    unit = normalise(vectors)
+    total, own = unit.sum(axis=(1, 2)), unit.sum(axis=2)  # (S, D), (S, values, D)
+    cosines = (total**2).sum(-1) - (own**2).sum(axis=(1, 2))  # over all ordered pairs of different values
+    return chord(cosines / (functions**2 * values * (values - 1)))
+
+
+def chord(cosines: Array) -> Array:
+    """The distance between unit vectors with these cosines."""
+    return np.asarray(np.sqrt(np.clip(2 - 2 * cosines, 0, None)))
+
+
+def across_and_within(cosines: Array, inputs: Inputs) -> tuple[Array, Array]:
+    """Mean similarity of the same symbol between a group and its partners, and within groups. (S,) each"""
+    across, within = [], []
+    for group, partners in inputs.partners.items():
+        for partner in partners:
+            block = cosines[:, :, inputs.members(group)][..., inputs.members(partner)]
+            across.append(block.mean(axis=(1, 2, 3)))
+    for group in inputs.partners or inputs.groups:
+        members = inputs.members(group)
+        block = cosines[:, :, members][..., members]
+        others = ~np.eye(len(members), dtype=bool)
+        within.append(block[..., others].mean(axis=(1, 2)) if len(members) > 1 else np.ones(len(cosines)))
+    return _mean(across, len(cosines)), _mean(within, len(cosines))
+
+
+# Clusters of a few vectors, by a rule that can answer *one*.
+
+
+@dataclass(frozen=True, eq=False)
+class Clustering:
+    """Labels 0, 1, … of the points, and the order in which the tree lists them."""
+
+    labels: Array  # (N,)
+    order: Array  # (N,) the points as the tree has its leaves
+    silhouette: float  # of the best cut, accepted or not; nan where there is none
+
+    @property
+    def count(self) -> int:
+        """How many clusters there are."""
+        return int(self.labels.max()) + 1
+
+    def sorted_by(self, key: Array) -> Clustering:
+        """The same clusters, numbered by the mean of `key` over their points; the tree is turned to agree."""
+        means = [key[self.labels == number].mean() for number in range(self.count)]
+        labels = np.argsort(np.argsort(means, kind="stable"))[self.labels]
+        return replace(self, labels=labels, order=self.order[np.argsort(labels[self.order], kind="stable")])
+
+
+def cluster(distance: Array, unit: float) -> Clustering:
+    """The clusters of points with these distances, (N, N), which must be lengths: the chord for directions.
+
+    Average linkage gives a tree. In each of its cuts a point alone goes to the cluster that is nearest: an
+    outlier does not make two of one, nor hides that there are two. The cut with the best silhouette is
+    accepted only if
+
+    - the silhouette is at least 0.4: points are 1.7 times as far from the nearest other cluster as from their
+      own. One Gaussian cloud of 8 to 32 points reaches it in at most 5 % of cases if it has five dimensions,
+      in fewer than 1 % if it has eight or more; vectors of trained networks spread over more;
+    - the clusters are apart by at least 0.3 of `unit`, the distance at which the network tells symbols apart:
+      a structure far below that scale makes no difference to it.
+
+    Otherwise there is one cluster.
+    """
+    from scipy.cluster.hierarchy import fcluster, leaves_list, linkage
+    from scipy.spatial.distance import squareform
+
+    points = len(distance)
+    one = np.zeros(points, dtype=np.int64)
+    if points < 3 or not np.isfinite(distance).all():
+        return Clustering(one, np.arange(points), np.nan)
+    distance = np.clip((distance + distance.T) / 2, 0, None)
+    np.fill_diagonal(distance, 0)
+    tree = linkage(squareform(distance, checks=False), "average", optimal_ordering=True)
+    cuts = [absorb(distance, fcluster(tree, k, "maxclust") - 1) for k in range(2, max(2, points // 2) + 1)]
+    cuts = [labels for labels in cuts if 0 < labels.max() < MOST_CLUSTERS]
+    order = leaves_list(tree)
+    if not cuts:
+        return Clustering(one, order, np.nan)
+    scores = [silhouette(distance, labels) for labels in cuts]
+    best = int(np.argmax(scores))
+    _, first, labels = np.unique(cuts[best], return_index=True, return_inverse=True)
+    labels = np.argsort(np.argsort(first))[labels]  # numbered as they appear
+    apart = distance[labels[:, None] != labels].mean()
+    accepted = scores[best] >= SILHOUETTE and apart >= APART * unit
+    return Clustering(labels if accepted else one, order, float(scores[best]))
+
+
+def absorb(distance: Array, labels: Array) -> Array:
+    """Labels of clusters of more than one point; a point alone joins the one with the least mean distance.
+
+    >>> points = np.array([0.0, 0.1, 5.0, 5.1, 9.0])
+    >>> absorb(abs(points[:, None] - points), np.array([0, 0, 1, 1, 2])).tolist()
+    [0, 0, 1, 1, 1]
+    """
+    member = labels[:, None] == np.arange(labels.max() + 1)  # (N, clusters)
+    sizes = member.sum(axis=0)
+    several = np.flatnonzero(sizes > 1)
+    if not len(several):
+        return np.zeros_like(labels)
+    means = distance @ member[:, several] / sizes[several]
+    return np.where(sizes[labels] > 1, np.searchsorted(several, labels), means.argmin(axis=1))
+
+
+def silhouette(distance: Array, labels: Array) -> float:
+    """Mean over clusters of (b − a) / max(a, b): a the mean distance to the own cluster, b to the nearest.
+
+    At least two clusters, each of more than one point.
+    """
+    member = (labels[:, None] == np.arange(labels.max() + 1)).astype(float)  # (N, clusters)
+    sizes, sums = member.sum(axis=0), distance @ member
+    own = np.arange(len(labels)), labels
+    a = sums[own] / (sizes[labels] - 1)
+    others = sums / sizes
+    others[own] = np.inf
+    b = others.min(axis=1)
+    each = (b - a) / np.maximum(np.maximum(a, b), 1e-12)
+    return float((each @ member / sizes).mean())
+
+
+# Codes: what the model does with a state is a row of answers, one for each second function.
+
+
+def extract_codes(answers: Array, inputs: Inputs) -> Array:
+    """The code of every state (first function, symbol). (S, F, F, symbols) -> (S, F, symbols)
+
+    States of one meaning whose rows differ in more than a quarter of the answers are different codes. 0 is
+    the code that most functions use for the value; -1 for functions that are never first in training or test.
+    """
+    from scipy.cluster.hierarchy import fcluster, linkage
+    from scipy.spatial.distance import pdist
+
+    firsts = np.flatnonzero(inputs.firsts)
+    codes = np.full((len(answers), *inputs.value.shape), -1, dtype=np.int64)
+    for seed, value in np.ndindex(len(answers), inputs.n_symbols):
+        starts = inputs.start[firsts, value]
+        rows = answers[seed, firsts, :, starts][:, inputs.seconds]  # (firsts, seconds)
+        labels = np.zeros(len(firsts), dtype=np.int64)
+        if len(firsts) > 1:
+            labels = fcluster(linkage(pdist(rows, "hamming"), "average"), DIFFERENT, "distance") - 1
+        sizes = np.bincount(labels)
+        codes[seed, firsts, starts] = np.argsort(np.argsort(-sizes, kind="stable"))[labels]
+    return codes
+
+
+def codes_per_symbol(codes: Array, inputs: Inputs) -> Array:
+    """How many codes each value has. (S, F, symbols) -> (S, values)"""
+    functions = np.arange(inputs.n_functions)
+    return np.asarray(codes[:, functions, inputs.start.T].max(axis=-1) + 1)
+
+
+def learned_tables(answers: Array, codes: Array, inputs: Inputs) -> dict[str, Array]:
+    """The tables really learned: what each second function makes of each code, as columns of equal length.
+
+    seed (its row), second, value, code, states that use the code, answer (the commonest), share, right
+    """
+    rows: list[tuple[float, ...]] = []
+    functions, seconds = np.arange(inputs.n_functions), np.flatnonzero(inputs.seconds)
+    for seed, value in np.ndindex(len(answers), inputs.n_symbols):
+        starts = inputs.start[:, value]
+        own = codes[seed, functions, starts]  # (F,)
+        for code in range(own.max() + 1):
+            users = functions[own == code]
+            given = answers[seed, users, :, starts[users]]  # (users, F)
+            counts = (given[:, :, None] == np.arange(inputs.n_symbols)).sum(axis=0)  # (F, symbols)
+            for second in seconds.tolist():
+                answer = int(counts[second].argmax())
+                share = counts[second, answer] / len(users)
+                right = answer == inputs.value[second, value]
+                rows.append((seed, second, value, code, len(users), answer, share, right))
+    names = ("seed", "second", "value", "code", "states", "answer", "share", "right")
+    table = np.array(rows)
+    return {name: table[:, i] if name == "share" else table[:, i].astype(int) for i, name in enumerate(names)}
+
+
+# What can be *decoded* from the states, and how alike their geometry is. Interchange asks what is *used*.
+
+
+def ridge(x: Array, y: Array, z: Array) -> Array:
+    """Least squares from x to y with an offset, applied to z. (S, N, W), (S, N, C), (S, M, W) -> (S, M, C)"""
+    x0, y0 = x.mean(1, keepdims=True), y.mean(1, keepdims=True)
+    x, y, z = x - x0, y - y0, z - x0
+    gram = x @ x.swapaxes(1, 2)  # (S, N, N)
+    strength = RIDGE * np.trace(gram, axis1=1, axis2=2)[:, None, None] / x.shape[1] + 1e-12
+    weights = np.linalg.solve(gram + strength * np.eye(x.shape[1]), y)
+    return np.asarray(z @ x.swapaxes(1, 2) @ weights + y0)
+
+
+def probe(states: Array, inputs: Inputs) -> tuple[Array, Array]:
+    """Accuracy of linear probes for the symbol: on unseen functions of the same group, and on another group.
+
+    states: (S, F, symbols, W). A probe is least squares onto one-hot symbols. Within: fitted on one half of a
+    group's functions, tried on the other, both ways. Across: fitted on the partners of a group, tried on it.
+    (S,) each
+    """
+    within, across = [], []
+    for group in inputs.partners or inputs.groups:
+        members = inputs.members(group)
+        halves = members[::2], members[1::2]
+        if len(members) > 1:
+            within += [_accuracy(states, inputs, fit, test) for fit, test in (halves, halves[::-1])]
+        if group in inputs.partners:
+            across.append(_accuracy(states, inputs, inputs.partners_of(group), members))
+    return _mean(within, len(states)), _mean(across, len(states))
+
+
+def _accuracy(states: Array, inputs: Inputs, fit: Array, test: Array) -> Array:
+    S, _, n, W = states.shape
+    onehot = np.broadcast_to(np.eye(n)[inputs.value[fit].ravel()], (S, len(fit) * n, n))
+    found = ridge(states[:, fit].reshape(S, -1, W), onehot, states[:, test].reshape(S, -1, W)).argmax(-1)
+    return np.asarray((found == inputs.value[test].ravel()).mean(axis=1))
+
+
+def cka(states: Array, inputs: Inputs) -> Array:
+    """Linear CKA between groups and their partners: ‖XᵀY‖² / (‖XᵀX‖ ‖YᵀY‖). (S, F, symbols, W) -> (S,)
+
+    Rows that belong together: the i-th function of one group and of the other, at the same value.
+    """
+    found = []
+    for group, partners in inputs.partners.items():
+        for partner in partners:
+            ours, theirs = inputs.members(group), inputs.members(partner)
+            count = min(len(ours), len(theirs))
+            x, y = (_centred(states, inputs, functions[:count]) for functions in (ours, theirs))
+            k, m = x @ x.swapaxes(1, 2), y @ y.swapaxes(1, 2)  # (S, N, N): N is small
+            cross, k_norm, m_norm = ((a * b).sum(axis=(1, 2)) for a, b in ((k, m), (k, k), (m, m)))
+            found.append(cross / np.maximum(np.sqrt(k_norm * m_norm), 1e-30))
+    return _mean(found, len(states))
+
+
+def _centred(states: Array, inputs: Inputs, functions: Array) -> Array:
+    """Centred states of some functions, ordered by function and value. (S, f · values, W)"""
+    rows = states[:, functions[:, None], inputs.start[functions]].reshape(len(states), -1, states.shape[-1])
+    return np.asarray(rows - rows.mean(axis=1, keepdims=True))
+
+
+def _mean(parts: list[Array], seeds: int) -> Array:
+    return np.mean(parts, axis=0) if parts else np.full(seeds, np.nan)

@@ -1,0 +1,158 @@
+"""Clusters, probes, CKA and maps between groups, on vectors whose geometry is known."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from ctlpp.analysis.geometry import chord, cka, cluster, normalise, probe, ridge, silhouette
+from ctlpp.analysis.inputs import Array, Inputs
+from ctlpp.analysis.interchange import rotate, stitch
+from ctlpp.benchmark.task import Task
+
+POINTS, WIDTH = 32, 64
+
+
+def vectors(centres: int, spread: float, seed: int) -> tuple[Array, Array]:
+    """Points around so many random directions, and the number of each one's centre."""
+    random = np.random.default_rng(seed)
+    label = np.arange(POINTS) % centres
+    return random.normal(size=(centres, WIDTH))[label] + spread * random.normal(size=(POINTS, WIDTH)), label
+
+
+def distances(points: Array) -> Array:
+    unit = normalise(points)
+    return chord(unit @ unit.T)
+
+
+def test_finds_one_two_and_three_clusters() -> None:
+    for centres, spread, seed in product([1, 2, 3], [0.01, 0.1, 0.3], range(4)):
+        points, label = vectors(centres, spread, seed)
+        found = cluster(distances(points), unit=1.0)
+        assert found.count == centres
+        assert len({*zip(found.labels.tolist(), label.tolist(), strict=True)}) == centres
+
+
+def test_one_cloud_without_structure_is_one_cluster() -> None:
+    for width, seed in product([8, 64], range(8)):
+        cloud = np.random.default_rng(seed).normal(size=(POINTS, width))
+        one_sided = cloud + 3  # as vectors that mean the same are
+        assert cluster(distances(one_sided), unit=1.0).count == 1
+
+
+def test_one_cloud_in_five_dimensions_is_seldom_taken_for_more() -> None:
+    clouds = np.random.default_rng(0).normal(size=(200, POINTS, 5))
+    every = np.linalg.norm(clouds[:, :, None] - clouds[:, None], axis=-1)
+    assert sum(cluster(distance, unit=1.0).count > 1 for distance in every) <= 0.05 * len(clouds)
+
+
+def test_outliers_neither_hide_two_clusters_nor_make_one_of_their_own() -> None:
+    for outliers, seed in product([1, 2, 4], range(4)):
+        points, label = vectors(2, 0.4, seed)
+        points[:outliers] = np.random.default_rng(100 + seed).normal(size=(outliers, WIDTH))
+        found = cluster(distances(points), unit=1.0)
+        assert found.count == 2
+        assert len({*zip(found.labels[outliers:].tolist(), label[outliers:].tolist(), strict=True)}) == 2
+    points, _ = vectors(1, 0.2, seed=4)
+    points[5] *= -1
+    assert cluster(distances(points), unit=1.0).count == 1
+
+
+def test_structure_far_below_the_scale_that_tells_symbols_apart_does_not_count() -> None:
+    points, _ = vectors(2, 0.1, seed=0)
+    close = points + 100 * np.ones(WIDTH)  # the same two clusters, now in nearly the same direction
+    assert cluster(distances(close), unit=1.0).count == 1
+    assert cluster(distances(close), unit=0.0).count == 2
+
+
+def test_clusters_of_unequal_size_are_found() -> None:
+    points, _ = vectors(2, 0.2, seed=1)
+    few = np.concatenate([points[::2], points[1:8:2]])
+    found = cluster(distances(few), unit=1.0)
+    assert sorted(np.bincount(found.labels)) == [4, 16]
+
+
+def test_a_tight_and_a_loose_cluster_are_two() -> None:
+    """Cosines of about 0.85 within the one, 0.6 within the other, 0 between them: trained NDRs have such symbols."""
+    for seed in range(4):
+        random = np.random.default_rng(seed)
+        spread = np.array([0.4, 0.8])[:, None, None]
+        both = random.normal(size=(2, 1, WIDTH)) + spread * random.normal(size=(2, POINTS // 2, WIDTH))
+        found = cluster(distances(both.reshape(POINTS, WIDTH)), unit=1.0)
+        assert found.labels.tolist() == [0] * (POINTS // 2) + [1] * (POINTS // 2)
+
+
+def test_identical_points_and_points_that_are_no_numbers_are_one_cluster() -> None:
+    assert cluster(np.zeros((5, 5)), unit=1.0).count == 1
+    assert cluster(np.full((5, 5), np.nan), unit=1.0).count == 1
+    assert cluster(np.zeros((1, 1)), unit=1.0).count == 1
+
+
+def test_clusters_are_numbered_by_a_key_and_stay_together_in_the_order() -> None:
+    points, label = vectors(3, 0.1, seed=2)
+    found = cluster(distances(points), unit=1.0).sorted_by(-label)
+    assert found.labels.tolist() == (2 - label).tolist()
+    assert sorted(found.order) == list(range(POINTS))
+    assert found.labels[found.order].tolist() == sorted(found.labels)
+
+
+def test_the_silhouette_is_that_of_the_definition() -> None:
+    points, label = vectors(3, 0.5, seed=3)
+    distance, expected = distances(points), []
+    np.fill_diagonal(distance, 0)
+    for i in range(POINTS):
+        means = [distance[i, (label == c) & (np.arange(POINTS) != i)].mean() for c in range(3)]
+        own, other = means[label[i]], min(m for c, m in enumerate(means) if c != label[i])
+        expected.append((other - own) / max(own, other))
+    by_cluster = [np.mean(np.array(expected)[label == c]) for c in range(3)]
+    assert silhouette(distance, label) == pytest.approx(np.mean(by_cluster))
+
+
+def states_of(inputs: Inputs, turn_b: bool, noise: float = 0.0) -> Array:
+    """Two seeds whose states are a direction for each symbol; group b's directions may be rotated."""
+    random = np.random.default_rng(0)
+    symbols = random.normal(size=(2, inputs.n_symbols, 12))
+    table = symbols[:, inputs.value]  # (S, F, symbols, W)
+    if turn_b:
+        turn, _ = np.linalg.qr(random.normal(size=(2, 12, 12)))
+        b = inputs.members("b")
+        table[:, b] = np.einsum("sfnw,swv->sfnv", table[:, b], turn)
+    return np.asarray(table + noise * random.normal(size=table.shape))
+
+
+def test_cka_is_one_for_states_that_differ_by_a_rotation_and_follows_the_definition(task: Task) -> None:
+    inputs = Inputs.of(task)
+    assert cka(states_of(inputs, turn_b=True), inputs) == pytest.approx([1, 1])
+    noisy = states_of(inputs, turn_b=True, noise=1.0)
+    groups = [[(f, inputs.start[f, v]) for f in inputs.members(g) for v in range(4)] for g in ("a", "b")]
+    a, b = (np.stack([noisy[0][place] for place in places]) for places in groups)
+    a, b = a - a.mean(0), b - b.mean(0)
+    expected = np.linalg.norm(a.T @ b) ** 2 / (np.linalg.norm(a.T @ a) * np.linalg.norm(b.T @ b))
+    assert cka(noisy, inputs)[0] == pytest.approx(expected)
+
+
+def test_a_rotated_code_is_decodable_in_each_group_but_not_across(task: Task) -> None:
+    inputs = Inputs.of(task)
+    within, across = probe(states_of(inputs, turn_b=True), inputs)
+    assert within.tolist() == [1, 1]
+    assert across.max() < 1
+    assert [part.tolist() for part in probe(states_of(inputs, turn_b=False), inputs)] == [[1, 1], [1, 1]]
+
+
+def test_stitching_brings_a_rotated_code_to_that_of_the_partner(task: Task) -> None:
+    inputs = Inputs.of(task)
+    states = states_of(inputs, turn_b=True)
+    for kind, (group, partner) in product(["orthogonal", "affine"], [("a", "b"), ("b", "a")]):
+        mapped, other = stitch(states, inputs, kind), inputs.members(partner)[0]
+        target = states[:, other, inputs.start[other]]  # (S, values, W)
+        for f in inputs.members(group):
+            distance = np.linalg.norm(mapped[:, f, inputs.start[f]] - target)
+            assert distance < 0.05 * np.linalg.norm(target)
+
+
+def test_rotate_finds_an_orthogonal_map_and_ridge_a_linear_one() -> None:
+    random = np.random.default_rng(1)
+    x, z, many = (random.normal(size=(1, n, 5)) for n in (6, 3, 500))
+    turn, _ = np.linalg.qr(random.normal(size=(1, 5, 5)))
+    np.testing.assert_allclose(rotate(x, x @ turn + 2, z), z @ turn + 2)
+    np.testing.assert_allclose(ridge(many, many @ turn + 2, z), z @ turn + 2, rtol=0.02, atol=0.02)
