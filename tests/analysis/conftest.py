@@ -23,9 +23,10 @@ RECIPE = Recipe(steps=30, batch=32, lr=0.01, warmup=5, eval_every=10, checkpoint
 class Coded(nn.Module):
     """Applies functions by table, one column at a time, and carries the value of a prefix as a code.
 
-    Layer i applies the (i + 1)-th function; its column then holds the result: one-hot over (code, symbol). A function
-    writes code `writes[f]` and understands the codes `reads[f]`; of any other code it makes symbol 0. With one code for
-    all the network is systematic. With a code a group, the groups do not understand each other.
+    Layer i applies the (i + 1)-th function; its column then holds the result: one-hot over (code, symbol). A
+    function writes code `writes[f]` and understands the codes `reads[f]`; of any other code it makes symbol
+    0. With one code for all the network is systematic. With a code a group, the groups do not understand each
+    other.
     """
 
     writes: Tensor

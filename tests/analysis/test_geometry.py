@@ -73,7 +73,7 @@ def test_clusters_of_unequal_size_are_found() -> None:
 
 
 def test_a_tight_and_a_loose_cluster_are_two() -> None:
-    """Cosines of about 0.85 within the one, 0.6 within the other, 0 between them: trained NDRs have such symbols."""
+    """Cosines of about 0.85 within the one, 0.6 within the other, 0 between them, as in trained NDRs."""
     for seed in range(4):
         random = np.random.default_rng(seed)
         spread = np.array([0.4, 0.8])[:, None, None]

@@ -77,7 +77,7 @@ def answer_with(model: nn.Module, found: Analysis, row: int, base: Tensor, donor
 
 
 def shares_one_by_one(found: Analysis, crowd: Crowd) -> Array:
-    """Every donor into every base of every consumer, of another value than its own: the share of right answers."""
+    """Every donor into every base of another value of every consumer: the share of right answers."""
     inputs, shares = found.inputs, np.zeros((len(crowd.seeds), *found.inputs.answer.shape))
     for row, seed in enumerate(crowd.seeds):
         model = crowd.member(seed).eval()

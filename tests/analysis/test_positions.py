@@ -90,7 +90,7 @@ def test_effects_in_a_crowd_are_those_of_each_seed_alone(task: Task) -> None:
 
 
 class Veiled(nn.Module):
-    """Applies functions by table, and shifts each result by the start symbol: without its column nobody can read it."""
+    """Applies functions by table, and shifts each result by the start symbol, which only its column tells."""
 
     def __init__(self, task: Task) -> None:
         super().__init__()
@@ -121,8 +121,8 @@ def test_a_note_tells_how_many_seeds_have_all_columns_of_the_prefix_exchanged(
     assert found.position is not None
     assert found.changed[found.position[0, 1]] == "prefix"
     assert found.notes == [
-        "1 of 1 seed: no single column carries the value; all columns of the prefix are exchanged together, which early"
-        " in the network comes near to exchanging the input itself"
+        "1 of 1 seed: no single column carries the value; all columns of the prefix are exchanged together,"
+        " which early in the network comes near to exchanging the input"
     ]
     assert not analyze(systematic, task).notes
 

@@ -171,8 +171,8 @@ def test_an_unfinished_run_is_analysed_on_request_from_its_newest_whole_checkpoi
     damage_newest(run)
     study = study_run(run, unfinished=True, seeds=[0])
     assert study.step == 20
-    line = "step-000000030.safetensors is damaged (its checksum is wrong): taken is the checkpoint before, of step 20"
-    assert study.analysis.notes == [f"{run / 'checkpoint' / line}"]
+    (note,) = study.analysis.notes
+    assert "step-000000030.safetensors is damaged" in note
 
 
 def test_force_replaces_an_analysis_and_nothing_else(run: Path) -> None:
@@ -225,7 +225,7 @@ def test_a_run_without_a_task_is_analysed_with_the_dataset_it_is_given(
     dataset.save(tmp_path / "data")
     assert study_run(run, seeds=[0], data=tmp_path / "data").analysis.seeds == (0,)
     generate("R", **SIZES | {"symbols": 4}).save(tmp_path / "other")
-    with pytest.raises(ValueError, match="other has 11 tokens, the run in .* was trained with 10"):
+    with pytest.raises(ValueError, match=r"other has 11 tokens, the run in .* was trained with 10"):
         study_run(run, data=tmp_path / "other")
 
 
@@ -238,7 +238,7 @@ def test_a_run_that_names_its_task_is_not_analysed_as_if_it_were_of_another(
     generate("A", **SIZES).save(tmp_path / "graphs")
     for other, line in (
         ("functions", r"functions has other functions than the run in .* was trained with \(\w\)"),
-        ("graphs", "graphs has other symbols, groups or graphs than the run in .* leave out data"),
+        ("graphs", r"graphs has other symbols, groups or graphs than the run in .* leave out data"),
     ):
         with pytest.raises(ValueError, match=line):
             study_run(run, data=tmp_path / other)

@@ -242,7 +242,7 @@ def _conclude(inputs: Inputs, seeds: tuple[int, ...], found: dict[str, Any]) -> 
     if together := int(found["together"].sum()):
         analysis.notes.append(
             f"{together} of {plural(len(seeds))}: no single column carries the value; all columns of the"
-            " prefix are exchanged together, which early in the network comes near to exchanging the input itself"
+            " prefix are exchanged together, which early in the network comes near to exchanging the input"
         )
     if not inputs.partners:
         analysis.notes.append(

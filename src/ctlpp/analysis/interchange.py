@@ -21,7 +21,7 @@ from ctlpp.analysis.forward import activations
 from ctlpp.analysis.geometry import ridge
 from ctlpp.analysis.inputs import Array, Inputs, grid
 from ctlpp.analysis.states import PatchableModel
-from ctlpp.benchmark.streams import Stream
+from ctlpp.benchmark.sampling import Stream
 
 EXAMPLES = 24  # at every position that may be the one …
 FIRST = 8  # … and at every other
