@@ -91,7 +91,9 @@ def two_codes(task: Task) -> Crowd:
     """Two seeds whose groups write and read codes of their own."""
     group = [0 if name in task.groups["a"] else 1 for name in task.functions]
     reads = [[code] for code in group]
-    return init_crowd(lambda v, c: Coded(task, group, reads, noise=0.01), task.vocabulary.size, SYMBOLS, [0, 1])
+    return init_crowd(
+        lambda v, c: Coded(task, group, reads, noise=0.01), task.vocabulary.size, SYMBOLS, [0, 1]
+    )
 
 
 @pytest.fixture(scope="session")

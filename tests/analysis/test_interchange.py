@@ -183,7 +183,9 @@ def test_a_model_reads_again_only_what_it_needs_to_go_on_from_a_state(tiny: Task
             lambda v, c, name=name: build(name, v, c, "quick"), tiny.vocabulary.size, 3, seeds=[1, 2]
         )  # type: ignore[misc]
         assert how_it_goes_on(crowd, tiny) == rest, name
-    forwards = init_crowd(lambda v, c: GRU(v, c, width=8, from_end=False), tiny.vocabulary.size, 3, seeds=[1, 2])
+    forwards = init_crowd(
+        lambda v, c: GRU(v, c, width=8, from_end=False), tiny.vocabulary.size, 3, seeds=[1, 2]
+    )
     assert how_it_goes_on(forwards, tiny) == "tail"
 
 

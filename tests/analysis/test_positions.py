@@ -80,8 +80,13 @@ def test_fewer_inputs_than_the_first_few_are_enough(systematic: Crowd, task: Tas
 def test_effects_in_a_crowd_are_those_of_each_seed_alone(task: Task) -> None:
     inputs = Inputs.of(task)
     code, read = [0] * task.n_functions, [[0]] * task.n_functions
-    crowd = init_crowd(  # with so much noise, places that are near the best one for some seeds are far for others
-        lambda v, c: Coded(task, code, read, noise=0.6), task.vocabulary.size, task.n_symbols, seeds=range(4)
+    crowd = (
+        init_crowd(  # with so much noise, places that are near the best one for some seeds are far for others
+            lambda v, c: Coded(task, code, read, noise=0.6),
+            task.vocabulary.size,
+            task.n_symbols,
+            seeds=range(4),
+        )
     )
     together = find_positions(model_of(crowd, inputs), inputs)
     for row in range(4):
