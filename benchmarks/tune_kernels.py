@@ -25,8 +25,7 @@ from unittest.mock import patch
 
 import torch
 
-from ctlpp.kernels import shared_weights
-from ctlpp.kernels.ffn import Tile
+from ctlpp.kernels.launch import Tile
 from ctlpp.models.zoo import MODELS
 from ctlpp.training.crowd import init_crowd
 from ctlpp.training.recipe import recipe_for
@@ -54,16 +53,16 @@ def hidden(
 
 
 def together(*tile: int) -> Settings:
-    return {"shared_weights.TILE": shared_weights.Tile(*tile)}
+    return {"ndr_weights.TILE": Tile(*tile)}
 
 
 CANDIDATES: list[
     tuple[str, str, Settings]
 ] = [  # part of the step, what is tried, settings; most promising first
-    ("reads, backward", "96 registers", {"pairs_backward.REGISTERS": 96}),
-    ("scores, backward", "4 tiles", {"pairs_backward.SCORE": 4}),
-    ("scores, backward", "168 registers", {"pairs_backward.SCORE_REGISTERS": 168}),
-    ("scores, backward", "128 registers", {"pairs_backward.SCORE_REGISTERS": 128}),
+    ("reads, backward", "96 registers", {"pairs.READ_BACK_REGISTERS": 96}),
+    ("scores, backward", "4 tiles", {"pairs.SCORE_BACK": 4}),
+    ("scores, backward", "168 registers", {"pairs.SCORE_BACK_REGISTERS": 168}),
+    ("scores, backward", "128 registers", {"pairs.SCORE_BACK_REGISTERS": 128}),
     ("units, backward", "128 registers", hidden("BACKWARD", 128, 64, registers=128)),
     ("gate, backward", "4 rows × 2", {"gate.LOOPS": 2}),
     ("gate, forward", "8 rows", {"gate.ROWS": 8}),
@@ -142,7 +141,7 @@ class Steps:
 def compile_for(settings: Settings, lengths: list[int]) -> None:
     """In a process of its own: a step of each length, so that its kernels lie in Triton's cache."""
     steps = Steps(2, lengths)
-    with set_to({"shared_weights.FILLED": 0.0} | settings):  # as if there were many seeds
+    with set_to({"ndr_weights.FILLED": 0.0} | settings):  # as if there were many seeds
         for L in lengths:
             steps.run(L)
     torch.cuda.synchronize()

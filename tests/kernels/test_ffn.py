@@ -8,9 +8,10 @@ from torch import Tensor
 pytest.importorskip("triton")
 
 from ctlpp.kernels import ffn
+from ctlpp.kernels.launch import Tile
 
 S, N, D, HIDDEN, LAYERS = 2, 37, 32, 64, 3
-SMALL = ffn.Tile(rows=16, columns=32, step=16, warps=4, stages=2)
+SMALL = Tile(rows=16, columns=32, step=16, warps=4, stages=2)
 
 infinite = pytest.mark.filterwarnings("ignore:overflow encountered in exp2")  # 1 / (1 + ∞) = 0 is meant
 

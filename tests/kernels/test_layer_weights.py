@@ -5,7 +5,7 @@ import torch
 
 pytest.importorskip("triton")
 
-from ctlpp.kernels import layer_weights
+from ctlpp.kernels import ndr_weights
 
 S, D, SIDES = 2, 16, 6
 
@@ -21,10 +21,10 @@ def test_matrices_of_a_layer_are_joined_wherever_they_lie(hidden: int) -> None:
     parts = [w[:, places[n] :][:, : a * b].view(S, a, b) for n, (a, b) in enumerate(shapes)]
     qkv, direction, out, up, up_gate, down, down_gate = parts
 
-    found = layer_weights.matrices(parts, torch.float32)
+    found = ndr_weights.matrices(parts, torch.float32)
 
     torch.testing.assert_close(found.x, torch.cat([qkv, direction], 1))
     torch.testing.assert_close(found.out, out)
     torch.testing.assert_close(found.up, torch.cat([up, up_gate], 1))
     torch.testing.assert_close(found.down, torch.cat([down, down_gate], 2))
-    assert layer_weights.matrices(parts, torch.bfloat16).x.dtype == torch.bfloat16
+    assert ndr_weights.matrices(parts, torch.bfloat16).x.dtype == torch.bfloat16

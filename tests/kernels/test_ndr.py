@@ -12,7 +12,8 @@ from ctlpp.training.streams import step_keys
 
 pytest.importorskip("triton")
 
-from ctlpp.kernels import ffn, ndr, ndr_backward, shared_weights
+from ctlpp.kernels import ffn, ndr, ndr_weights
+from ctlpp.kernels.launch import Tile
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered in exp2")  # 1 / (1 + ∞) = 0 is meant
 
@@ -51,7 +52,7 @@ def compare(
     found = torch.full_like(expected, torch.nan)
     keys = step_keys(stepper.keys, stepper.scalars.step)
     assert isinstance(crowd.module, NDR)
-    fast_losses = ndr_backward.gradient(
+    fast_losses = ndr.gradient(
         crowd.module, crowd.parameters(), crowd.views(found), keys, tokens, targets, torch.float32
     )
 
@@ -83,15 +84,15 @@ def test_they_do_with_several_whole_layers_and_with_one_seed() -> None:
 def test_they_do_with_hidden_units_made_by_one_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ffn, "fits", lambda pre, width: True)
     for name in ("FORWARD", "BACKWARD"):
-        monkeypatch.setattr(ffn, name, ffn.Tile(rows=16, columns=32, step=16, warps=4, stages=2))
+        monkeypatch.setattr(ffn, name, Tile(rows=16, columns=32, step=16, warps=4, stages=2))
     compare(length=2, batch=5)  # 25 rows: a tile and a part of one
 
 
-def test_they_do_with_the_gradients_of_shared_weights_made_by_one_kernel(
+def test_they_do_with_the_gradients_of_ndr_weights_made_by_one_kernel(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(shared_weights, "fits", lambda rows: True)
-    monkeypatch.setattr(shared_weights, "TILE", shared_weights.Tile(32, 32, 16, warps=4, stages=2))
+    monkeypatch.setattr(ndr_weights, "fits", lambda rows: True)
+    monkeypatch.setattr(ndr_weights, "TILE", Tile(32, 32, 16, warps=4, stages=2))
     compare(length=3, batch=4)
     compare(length=2, batch=3, depth=1)
 

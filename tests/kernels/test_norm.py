@@ -65,10 +65,10 @@ def test_values_and_all_gradients_equal_autograds(rows: int, rate: float, every:
     y, scale = in_the_middle(torch.empty(S, rows, W)), in_the_middle(torch.empty(S, rows, 1))
     part = torch.full((S, norm.parts(rows), 3 * W), torch.nan)
     with torch.no_grad():
-        norm.forward(x, o, bias, gamma, beta, y, scale, dropout)
+        norm.forward(x, o, norm.Vectors(gamma, beta, bias), y, scale, dropout)
         torch.testing.assert_close(y, expected)
         torch.testing.assert_close(o * gamma[:, None] + beta[:, None], expected)
-        norm.backward(dy, more, o, scale, gamma, before, part, dropout, add=True, bias=biased)
+        norm.backward((dy, more), o, scale, norm.Vectors(gamma, beta, bias), before, part, dropout, add=True)
 
     torch.testing.assert_close(before, dx + draw(5, S, rows, W))
     torch.testing.assert_close(o, do)
@@ -85,6 +85,6 @@ def test_the_gradient_may_come_in_one_summand_and_take_its_own_place() -> None:
     leaf = x.clone().requires_grad_()
     (dx,) = torch.autograd.grad(reference(leaf, o, None, gamma, beta, dropout), leaf, dy)
     y, scale, part = torch.empty_like(x), torch.empty(S, 9, 1), torch.empty(S, norm.parts(9), 2 * W)
-    norm.forward(x, o, None, gamma, beta, y, scale, dropout)
-    norm.backward(dy, None, o, scale, gamma, dy, part, dropout, add=False)
+    norm.forward(x, o, norm.Vectors(gamma, beta), y, scale, dropout)
+    norm.backward((dy, None), o, scale, norm.Vectors(gamma, beta), dy, part, dropout, add=False)
     torch.testing.assert_close(dy, dx)

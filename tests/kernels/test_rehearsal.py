@@ -11,7 +11,7 @@ pytest.importorskip("triton")
 from triton.runtime.jit import JITFunction
 
 from ctlpp import generate, recipe_for, train
-from ctlpp.kernels.rehearsal import compiling_only
+from ctlpp.kernels.fast import precompile
 from ctlpp.training import engine
 
 
@@ -28,7 +28,7 @@ def test_within_a_rehearsal_kernels_are_compiled_only_and_afterwards_launched_ag
 
     monkeypatch.setattr(JITFunction, "run", run)
     kernel: Any = JITFunction(a_kernel)
-    with compiling_only() as possible:
+    with precompile() as possible:
         assert possible
         kernel[(1,)]("rehearsed")
     kernel[(1,)]("launched")
@@ -39,7 +39,7 @@ def test_an_error_within_a_rehearsal_does_not_keep_kernels_from_being_launched(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     before = JITFunction.run
-    with pytest.raises(ZeroDivisionError), compiling_only():
+    with pytest.raises(ZeroDivisionError), precompile():
         _ = 1 / 0
     assert JITFunction.run is before
 

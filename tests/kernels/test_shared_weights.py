@@ -8,8 +8,9 @@ from torch import Tensor
 
 pytest.importorskip("triton")
 
-from ctlpp.kernels import shared_weights
-from ctlpp.kernels.shared_weights import Rows, Tile
+from ctlpp.kernels import ndr_weights
+from ctlpp.kernels.launch import Tile
+from ctlpp.kernels.ndr_weights import Rows
 
 S, ALL, SHORT, D, HIDDEN, SIDES = 2, 45, 37, 32, 64, 8
 SHAPES = {
@@ -55,11 +56,11 @@ def views(g: Tensor) -> dict[str, Tensor]:
 def test_gradients_are_products_over_the_rows_of_all_layers(
     tile: Tile | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shared_weights, "fits", lambda rows: tile is not None)
-    monkeypatch.setattr(shared_weights, "TILE", tile)
+    monkeypatch.setattr(ndr_weights, "fits", lambda rows: tile is not None)
+    monkeypatch.setattr(ndr_weights, "TILE", tile)
     r, g = rows(), torch.full((S, sum(n * m + OTHER for n, m in SHAPES.values()) + OTHER), 7.0)
     places = views(g)
-    shared_weights.gradients(r, [places[name] for name in NAMES])
+    ndr_weights.gradients(r, [places[name] for name in NAMES])
 
     x, pre, (d, e) = r.x.mT @ r.h, r.pre.mT @ r.a, r.de
     expected = {
@@ -78,10 +79,10 @@ def test_gradients_are_products_over_the_rows_of_all_layers(
 
 
 def test_nothing_is_held_after_the_products(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_weights, "fits", lambda rows: True)
-    monkeypatch.setattr(shared_weights, "TILE", Tile(16, 32, 16, 4, 2))
+    monkeypatch.setattr(ndr_weights, "fits", lambda rows: True)
+    monkeypatch.setattr(ndr_weights, "TILE", Tile(16, 32, 16, 4, 2))
     r, g = rows(), torch.zeros(S, sum(n * m + OTHER for n, m in SHAPES.values()) + OTHER)
-    shared_weights.gradients(r, [views(g)[name] for name in NAMES])
+    ndr_weights.gradients(r, [views(g)[name] for name in NAMES])
     held = weakref.ref(r.h)
     del r
     assert held() is None
@@ -100,9 +101,9 @@ def full_size(
 
 
 def test_one_kernel_wants_bf16_whole_tiles_and_a_card_that_they_fill(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_weights, "made_for", lambda device: True)
-    monkeypatch.setattr(shared_weights, "_processors", lambda device: 132)  # of an H200
-    fits = shared_weights.fits
+    monkeypatch.setattr(ndr_weights, "made_for", lambda device: True)
+    monkeypatch.setattr(ndr_weights, "_processors", lambda device: 132)  # of an H200
+    fits = ndr_weights.fits
     assert fits(full_size())
     assert fits(full_size(seeds=5))
     assert not fits(full_size(dtype=torch.float32))
@@ -110,9 +111,9 @@ def test_one_kernel_wants_bf16_whole_tiles_and_a_card_that_they_fill(monkeypatch
     assert not fits(full_size(sides=130)), "the directions have one block of rows"
     assert not fits(full_size(seeds=1))
     assert not fits(full_size(seeds=7)), "a second round for a few tiles"
-    monkeypatch.setattr(shared_weights, "made_for", lambda device: False)
+    monkeypatch.setattr(ndr_weights, "made_for", lambda device: False)
     assert not fits(full_size())
 
 
 def test_a_layer_has_as_many_tiles_as_its_matrices() -> None:
-    assert shared_weights.tiles(256, 512) == 6 + 1 + 2 + 6 + 4 + 2
+    assert ndr_weights.tiles(256, 512) == 6 + 1 + 2 + 6 + 4 + 2

@@ -9,8 +9,7 @@ from torch import Tensor, nn
 pytest.importorskip("triton")
 
 from ctlpp.kernels import relative
-from ctlpp.kernels.transformer import supports
-from ctlpp.kernels.transformer_backward import gradient
+from ctlpp.kernels.transformer import gradient, supports
 from ctlpp.models.ndr import NDR
 from ctlpp.models.transformer import Transformer
 from ctlpp.training.crowd import Crowd, init_crowd

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import triton
 import triton.language as tl
 from torch import Tensor
+from triton.language import constexpr
 
 LANES = 4  # 16-bit numbers in a 64-bit word
-GOLDEN: tl.constexpr = tl.constexpr(-7046029254386353131)  # what a step in a stream adds to its key
+GOLDEN: constexpr = constexpr(-7046029254386353131)  # what a step in a stream adds to its key
 
 
 @triton.jit
@@ -33,7 +34,7 @@ def _least(drop):
 
 
 @triton.jit
-def keep_tile(key, position, drop, R: tl.constexpr, W: tl.constexpr):
+def keep_tile(key, position, drop, R: constexpr, W: constexpr):
     """Which elements of a tile are kept. position: first word of each row, (R,) int64. Returns (R, W) bool."""
     step = tl.arange(0, W // 4).to(tl.int64) * GOLDEN
     random = mix((position * GOLDEN + key)[:, None] + step[None, :])  # (R, W / 4), of four elements
@@ -42,7 +43,13 @@ def keep_tile(key, position, drop, R: tl.constexpr, W: tl.constexpr):
 
 
 @triton.jit
-def keep_bits(key, first, drop, K: tl.constexpr, BITS: tl.constexpr):
+def keep_rows(dropout, key, row, R: constexpr, W: constexpr):
+    """Which elements of some rows of width W are kept. dropout: a `Dropout.stream`; row: (R,) int64"""
+    return keep_tile(key, dropout[1] + row * dropout[2] * (W // 4), dropout[3], R, W)
+
+
+@triton.jit
+def keep_bits(key, first, drop, K: constexpr, BITS: constexpr):
     """Which elements of a tile are kept, a bit each, the lowest first. first: (R,), of words. Returns (R, K / BITS)"""
     random = word(key, (first[:, None] + tl.arange(0, K // 4)[None, :]).to(tl.int64))  # of four elements
     bits = tl.zeros(random.shape, tl.int32)
@@ -55,7 +62,7 @@ def keep_bits(key, first, drop, K: tl.constexpr, BITS: tl.constexpr):
 
 
 @triton.jit
-def by_bit(words, K: tl.constexpr, BITS: tl.constexpr):
+def by_bit(words, K: constexpr, BITS: constexpr):
     """Bits as booleans. (R, K / BITS) -> (R, K)"""
     bits = (words[:, :, None] >> tl.arange(0, BITS)[None, None, :]) & 1
     return tl.reshape(bits, (words.shape[0], K)) != 0
@@ -66,6 +73,11 @@ def keep_column(key, position, element, drop):
     """Which single elements are kept. element: index into the stream's elements behind `position`."""
     lane = (word(key, position + element // 4) >> (16 * (element % 4))) & 0xFFFF
     return (lane ^ 0x8000) >= drop
+
+
+def mask_words(heads: int, head_width: int) -> int:
+    """How many int32 words the bits of a row's keys take."""
+    return heads * -(-head_width // 32)
 
 
 @dataclass(frozen=True)
@@ -90,6 +102,11 @@ class Dropout:
     def factor(self) -> float:
         """What makes up for the dropped."""
         return 65536 / (65536 - self.drop)
+
+    @property
+    def stream(self) -> tuple[Tensor, int, int, int, float] | None:
+        """As kernels take it: keys, position, every, drop, factor; None if nothing is dropped."""
+        return (self.keys, self.position, self.every, self.drop, self.factor) if self.some else None
 
 
 @dataclass(frozen=True)

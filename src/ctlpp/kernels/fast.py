@@ -1,9 +1,15 @@
-"""Which fast path applies to a module: `find` gives its loss-and-gradient function, or None for the reference."""
+"""Which fast path applies to a module: `find` gives its loss-and-gradient function, or None for the reference.
+
+Triton compiles a kernel when it is launched first, one after the other; those of NDR, for all lengths, take over a
+minute. `precompile` has them compiled at the same time, on all cores, before the first step needs them.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
 from typing import Any
@@ -47,15 +53,42 @@ def find(model: nn.Module, device: torch.device, columns: int) -> Gradient | Non
 
 def _find(model: nn.Module, columns: int) -> Gradient | None:
     if type(model) is NDR and columns + 1 <= COLUMNS:
-        from ctlpp.kernels import ndr, ndr_backward
+        from ctlpp.kernels import ndr
 
-        return ndr_backward.gradient if ndr.supports(model) else None
+        return ndr.gradient if ndr.supports(model) else None
     if type(model) is Transformer:
-        from ctlpp.kernels import transformer, transformer_backward
+        from ctlpp.kernels import transformer
 
-        return transformer_backward.gradient if transformer.supports(model, columns + 1) else None
+        return transformer.gradient if transformer.supports(model, columns + 1) else None
     if type(model) is BiLSTM:
         from ctlpp.kernels import lstm
 
         return lstm.gradient if lstm.supports(model) else None
     return None
+
+
+@contextmanager
+def precompile() -> Iterator[bool]:
+    """Within: kernels are compiled and not launched, so that what they would have written is not there.
+
+    Afterwards all of them are ready. A kernel that cannot be compiled fails when it is launched, as ever. Gives False,
+    and changes nothing, where Triton cannot compile several at a time (before 3.5).
+    """
+    import triton
+    from triton.runtime.jit import JITFunction
+
+    at_once = getattr(triton, "AsyncCompileMode", None)
+    if at_once is None:
+        yield False
+        return
+    launch = JITFunction.run
+
+    def compile_only(kernel: Any, *args: Any, warmup: bool, **kwargs: Any) -> Any:
+        return launch(kernel, *args, warmup=True, **kwargs)
+
+    JITFunction.run = compile_only
+    try:
+        with ThreadPoolExecutor(os.cpu_count()) as pool, at_once(pool, ignore_errors=True):
+            yield True
+    finally:
+        JITFunction.run = launch

@@ -1,57 +1,122 @@
-"""The hidden units of NDR's feed-forward nets, data net and gate net side by side, forward and backward:
+"""Hidden units, forward and backward: act = dropout(f(pre + b)) in one pass, with f = GELU or ReLU.
+
+And the hidden units of NDR's nets, data net and gate net side by side, product included:
 
     pre = a · upᵀ,  act = GELU(pre + b)        dpre = (dd · down_data, de · down_gate) * GELU′(pre + b)
 
 On sm_90 (H100, H200) in bf16 the product and what follows it are one kernel: a program makes one tile of hidden units,
 its operands come and go by descriptors that know where a layer's rows end, and the programs of the same rows run
-side by side, so that rows are read from memory once. Elsewhere cuBLAS makes the product and `activation` the rest.
+side by side, so that rows are read from memory once. Elsewhere cuBLAS makes the product and `activate` the rest.
+
+Rows belong to a seed: pre and act are (S, N, F), b is (S, F) in float32. A program takes a few rows at a time.
 
 Shapes: S seeds, N rows, D width and hidden units of the gate net, F hidden units of both.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+from triton.language import constexpr
 
-from ctlpp.kernels import activation
-from ctlpp.kernels.activation import gelu, gelu_slope
-from ctlpp.kernels.descriptors import described, made_for
-from ctlpp.kernels.products import blocks, times
-
-
-class Tile(NamedTuple):
-    """What a program makes, and how."""
-
-    rows: int
-    columns: int
-    step: int  # of the sum that an element is
-    warps: int
-    stages: int  # steps under way at a time
-    registers: int | None = None  # at most, of a thread
-
+from ctlpp.kernels.dropout import Dropout, keep_rows
+from ctlpp.kernels.launch import Tile, at_seed, blocks, by_row, by_seed, described, from_last, made_for, times
 
 FORWARD = Tile(rows=128, columns=128, step=64, warps=4, stages=2, registers=168)
 BACKWARD = Tile(rows=128, columns=64, step=64, warps=4, stages=2)
+ROWS = 4  # of a program of the forward
+BACK = 2  # rows that the backward takes at a time …
+LOOPS = 16  # … so many times a program
 
 
 @triton.jit
-def hidden_forward(
-    a,
-    up,
-    pre,
-    act,
-    b_ptr,
-    b_step,
-    D: tl.constexpr,
-    ROWS: tl.constexpr,
-    COLUMNS: tl.constexpr,
-    STEP: tl.constexpr,
+def gelu(x):
+    """x · Φ(x) to 1e-7 and rounding, with Φ, the normal distribution function: a logistic function of a polynomial."""
+    u = x * x
+    z = 1.5938604e-4 + u * (-1.14519277e-5 + u * (3.85010963e-7 + u * -5.2090709e-9))
+    z = -2.3022072 + u * (-0.104838595 + u * (9.5603408e-5 + u * z))
+    root = tl.rsqrt(1.0 + tl.exp2(x * z))  # its square is the reciprocal, without a division's special cases
+    return (x * root) * root
+
+
+@triton.jit
+def gelu_slope(x):
+    """GELU′ = Φ(x) + x · φ(x), to 1e-7 (Abramowitz and Stegun 7.1.26)."""
+    root = tl.rsqrt(1.0 + 0.2316418882 * tl.abs(x))
+    t = root * root
+    poly = 0.127414796 + t * (-0.142248368 + t * (0.710706871 + t * (-0.7265760135 + t * 0.5307027145)))
+    left = tl.exp2((-0.7213475204444817 * x) * x) * (t * poly - 0.3989422804014327 * tl.abs(x))  # at −|x|
+    return tl.where(x < 0, left, 1.0 - left)
+
+
+@triton.jit
+def activation_forward(pre, b, act, dropout, N, ROWS: constexpr, W: constexpr, GELU: constexpr):
+    """Grid (row blocks, seeds)."""
+    seed = from_last(1).to(tl.int64)
+    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    column = tl.arange(0, W)
+    inside = (row < N)[:, None]
+    x = tl.load(at_seed(pre, seed) + row[:, None] * pre[2] + column[None, :], mask=inside, other=0.0)
+    x = x.to(tl.float32) + tl.load(at_seed(b, seed) + column)[None, :]
+    y = gelu(x) if GELU else tl.maximum(x, 0.0)
+    if dropout is not None:
+        keep = keep_rows(dropout, tl.load(dropout[0] + seed), row, ROWS, W)
+        y = tl.where(keep, y * dropout[4], 0.0)
+    to = at_seed(act, seed) + row[:, None] * act[2] + column[None, :]
+    tl.store(to, y.to(act[0].dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def activation_backward(
+    dact, pre, b, part, dropout, N, ROWS: constexpr, LOOPS: constexpr, W: constexpr, GELU: constexpr
 ):
+    """In the place of pre comes its gradient; its sum over rows, for b, goes to `part`."""
+    seed = from_last(1).to(tl.int64)
+    column = tl.arange(0, W)
+    key = 0 if dropout is None else tl.load(dropout[0] + seed)
+    b = tl.load(at_seed(b, seed) + column)
+    total = tl.zeros((W,), tl.float32)
+    for loop in range(LOOPS):
+        row = (tl.program_id(0).to(tl.int64) * LOOPS + loop) * ROWS + tl.arange(0, ROWS)
+        inside = (row < N)[:, None]
+        dy_at = at_seed(dact, seed) + row[:, None] * dact[2] + column[None, :]
+        dy = tl.load(dy_at, mask=inside, other=0.0).to(tl.float32)
+        at = at_seed(pre, seed) + row[:, None] * pre[2] + column[None, :]
+        x = tl.load(at, mask=inside, other=0.0).to(tl.float32) + b[None, :]
+        if dropout is not None:
+            dy = tl.where(keep_rows(dropout, key, row, ROWS, W), dy * dropout[4], 0.0)
+        dx = dy * gelu_slope(x) if GELU else tl.where(x > 0, dy, 0.0)
+        tl.store(at, dx.to(pre[0].dtype.element_ty), mask=inside)
+        total += tl.sum(dx, axis=0)
+    tl.store(at_seed(part, seed) + tl.program_id(0) * part[2] + column, total)
+
+
+def activate(pre: Tensor, bias: Tensor, act: Tensor, dropout: Dropout | None, *, gelu: bool) -> None:
+    """act = dropout(f(pre + bias)). pre, act: (S, N, W); bias: (S, W)."""
+    S, N, W = pre.shape
+    tensors = *by_row(pre), *by_seed(bias), *by_row(act), dropout and dropout.stream
+    activation_forward[blocks(N, ROWS), S](*tensors, N, ROWS=ROWS, W=W, GELU=gelu, num_warps=2)
+
+
+def activate_parts(N: int) -> int:
+    """How many partial sums a backward over N rows leaves."""
+    return blocks(N, BACK * LOOPS)
+
+
+def activate_backward(
+    dact: Tensor, pre: Tensor, bias: Tensor, part: Tensor, dropout: Dropout | None, *, gelu: bool
+) -> None:
+    """The gradient of pre, in its place; part: (S, parts(N), W) sums for the bias."""
+    S, N, W = pre.shape
+    tensors = *by_row(dact, pre), *by_seed(bias), *by_row(part), dropout and dropout.stream
+    meta = {"ROWS": BACK, "LOOPS": LOOPS, "W": W, "GELU": gelu, "num_warps": 1}
+    activation_backward[activate_parts(N), S](*tensors, N, **meta)
+
+
+@triton.jit
+def hidden_forward(a, up, pre, act, b, D: constexpr, ROWS: constexpr, COLUMNS: constexpr, STEP: constexpr):
     """Grid (column blocks, row blocks, seeds); a, up, pre and act are descriptors."""
     column, row, seed = tl.program_id(0) * COLUMNS, tl.program_id(1) * ROWS, tl.program_id(2)
     y = tl.zeros((ROWS, COLUMNS), tl.float32)
@@ -60,7 +125,7 @@ def hidden_forward(
         w = tl.reshape(up.load([seed, column, k]), (COLUMNS, STEP))
         y = tl.dot(x, w.T, y, input_precision="ieee")
     pre.store([seed, row, column], tl.reshape(y.to(pre.dtype), (1, ROWS, COLUMNS)))
-    b = tl.load(b_ptr + seed * b_step + column + tl.arange(0, COLUMNS))
+    b = tl.load(at_seed(b, seed) + column + tl.arange(0, COLUMNS))
     y = gelu(y + b[None, :])
     act.store([seed, row, column], tl.reshape(y.to(act.dtype), (1, ROWS, COLUMNS)))
 
@@ -70,16 +135,13 @@ def hidden_backward(
     de,
     down,
     pre,
-    b_ptr,
-    part_ptr,
-    b_step,
-    part_step,
-    part_row,
-    DATA: tl.constexpr,
-    D: tl.constexpr,
-    ROWS: tl.constexpr,
-    COLUMNS: tl.constexpr,
-    STEP: tl.constexpr,
+    b,
+    part,
+    DATA: constexpr,
+    D: constexpr,
+    ROWS: constexpr,
+    COLUMNS: constexpr,
+    STEP: constexpr,
 ):
     """In the place of pre comes its gradient; its sum over a block's rows, for b, goes to `part`. DATA: units of d."""
     column, row, seed = tl.program_id(0) * COLUMNS, tl.program_id(1) * ROWS, tl.program_id(2)
@@ -91,9 +153,9 @@ def hidden_backward(
         w = tl.reshape(down.load([seed, k, column]), (STEP, COLUMNS))
         dact = tl.dot(dy, w, dact, input_precision="ieee")
     x = tl.reshape(pre.load([seed, row, column]), (ROWS, COLUMNS))
-    dx = dact * gelu_slope(x.to(tl.float32) + tl.load(b_ptr + seed * b_step + at)[None, :])
+    dx = dact * gelu_slope(x.to(tl.float32) + tl.load(at_seed(b, seed) + at)[None, :])
     pre.store([seed, row, column], tl.reshape(dx.to(pre.dtype), (1, ROWS, COLUMNS)))
-    tl.store(part_ptr + seed * part_step + tl.program_id(1) * part_row + at, tl.sum(dx, axis=0))
+    tl.store(at_seed(part, seed) + tl.program_id(1) * part[2] + at, tl.sum(dx, axis=0))
 
 
 def fits(pre: Tensor, width: int) -> bool:
@@ -104,32 +166,20 @@ def fits(pre: Tensor, width: int) -> bool:
 
 def forward(a: Tensor, up: Tensor, bias: Tensor, pre: Tensor, act: Tensor) -> None:
     """pre = a · upᵀ and act = GELU(pre + bias). a: (S, N, D); up: (S, F, D); bias: (S, F); pre, act: (S, N, F)."""
-    (S, N, F), D, tile = pre.shape, a.shape[2], FORWARD
-    if not fits(pre, D):
-        times(a, up, out=pre)
-        for net in _nets(F, D):
-            activation.forward(pre[..., net], bias[:, net], act[..., net], None, gelu=True)
+    D, tile = a.shape[2], FORWARD
+    if fits(pre, D):
+        inputs = described(a, tile.rows, tile.step), described(up, tile.columns, tile.step)
+        outputs = (described(x, tile.rows, tile.columns) for x in (pre, act))
+        hidden_forward[_grid(tile, pre)](*inputs, *outputs, *by_seed(bias), D=D, **tile.meta)
         return
-    hidden_forward[_grid(tile, F, N, S)](
-        described(a, tile.rows, tile.step),
-        described(up, tile.columns, tile.step),
-        described(pre, tile.rows, tile.columns),
-        described(act, tile.rows, tile.columns),
-        bias,
-        bias.stride(0),
-        D=D,
-        ROWS=tile.rows,
-        COLUMNS=tile.columns,
-        STEP=tile.step,
-        num_warps=tile.warps,
-        num_stages=tile.stages,
-        maxnreg=tile.registers,
-    )
+    times(a, up, out=pre)
+    for net in _nets(pre, D):
+        activate(pre[..., net], bias[:, net], act[..., net], None, gelu=True)
 
 
 def parts(pre: Tensor, width: int) -> int:
     """How many partial sums a backward leaves."""
-    return blocks(pre.shape[1], BACKWARD.rows) if fits(pre, width) else activation.parts(pre.shape[1])
+    return blocks(pre.shape[1], BACKWARD.rows) if fits(pre, width) else activate_parts(pre.shape[1])
 
 
 def backward(de: Tensor, down: Tensor, pre: Tensor, bias: Tensor, part: Tensor) -> None:
@@ -137,36 +187,24 @@ def backward(de: Tensor, down: Tensor, pre: Tensor, bias: Tensor, part: Tensor) 
 
     de: (2, S, N, D), the gradients of the data net's and of the gate net's output; down: (S, D, F).
     """
-    (S, N, F), D, tile = pre.shape, down.shape[1], BACKWARD
-    if not fits(pre, D):
-        for net, output in zip(_nets(F, D), de, strict=True):
-            dact = torch.bmm(output, down[..., net])
-            activation.backward(dact, pre[..., net], bias[:, net], part[..., net], None, gelu=True)
+    F, D, tile = pre.shape[2], down.shape[1], BACKWARD
+    if fits(pre, D):
+        inputs = described(de.flatten(0, 1), tile.rows, tile.step), described(down, tile.step, tile.columns)
+        tensors = *inputs, described(pre, tile.rows, tile.columns), *by_seed(bias), *by_row(part)
+        hidden_backward[_grid(tile, pre)](*tensors, DATA=F - D, D=D, **tile.meta)
         return
-    hidden_backward[_grid(tile, F, N, S)](
-        described(de.flatten(0, 1), tile.rows, tile.step),
-        described(down, tile.step, tile.columns),
-        described(pre, tile.rows, tile.columns),
-        bias,
-        part,
-        bias.stride(0),
-        *part.stride()[:2],
-        DATA=F - D,
-        D=D,
-        ROWS=tile.rows,
-        COLUMNS=tile.columns,
-        STEP=tile.step,
-        num_warps=tile.warps,
-        num_stages=tile.stages,
-        maxnreg=tile.registers,
-    )
+    for net, output in zip(_nets(pre, D), de, strict=True):
+        dact = torch.bmm(output, down[..., net])
+        activate_backward(dact, pre[..., net], bias[:, net], part[..., net], None, gelu=True)
 
 
-def _grid(tile: Tile, F: int, N: int, S: int) -> tuple[int, int, int]:
+def _grid(tile: Tile, pre: Tensor) -> tuple[int, int, int]:
     """A program for each tile of a seed."""
+    S, N, F = pre.shape
     return F // tile.columns, blocks(N, tile.rows), S
 
 
-def _nets(F: int, D: int) -> tuple[slice, slice]:
+def _nets(pre: Tensor, D: int) -> tuple[slice, slice]:
     """The hidden units of the data net and of the gate net."""
+    F = pre.shape[2]
     return slice(0, F - D), slice(F - D, F)

@@ -1,8 +1,10 @@
 """Loss and gradient of a crowd of bi-directional LSTMs, written out: products by cuBLAS, the rest in a few kernels.
 
 It computes what `vmap` and autograd make of `ctlpp.models.lstm.BiLSTM`. Both directions of all seeds are one batch of
-2S: every array of activations is (2S, T, B, …) in the order of reading, see `ctlpp.kernels.cell`. The gradients of the
-gates take the gates' place, and each weight's gradient is one product over the rows of all steps.
+2S, everything in the order of reading: x (2S, T, B, E), gates (2S, T, B, 4D), h and c (2S, T, B, D), with h the state
+*before* each step and c the memory after it. The last states lie side by side, (S, B, 2D). A row of `gates` holds the
+4D columns input, forget, output, candidate: first what the input adds to them (without biases), then their values, in
+the end their gradients. Each weight's gradient is one product over the rows of all steps.
 
 Shapes: S seeds, B batch, T tokens, V vocabulary, E embedding width, D units a direction.
 """
@@ -11,21 +13,179 @@ from __future__ import annotations
 
 import torch
 import triton
+import triton.language as tl
 from torch import Tensor, nn
+from triton.language import constexpr
 
-from ctlpp.kernels import cell
-from ctlpp.kernels.classifier import read_out
-from ctlpp.kernels.dropout import Dropout
-from ctlpp.kernels.products import blocks, of_transposed
+from ctlpp.kernels.dropout import Dropout, keep_tile
+from ctlpp.kernels.embedding import read_out
+from ctlpp.kernels.launch import Views, at_seed, blocks, of_transposed
 from ctlpp.models.lstm import BiLSTM
 
-Views = dict[str, Tensor]  # parameters or their gradients by name, (S, …) each, float32
-
 EMBED = {"ROWS": 8, "num_warps": 2}
-UNEMBED = {"LOOP": 16, "ROWS": 32, "num_warps": 4}
-UNEMBED_COLUMNS = 128  # at most, that a program works on
-CELL = {"ROWS": 4, "num_warps": 1}
-UNCELL = {"LOOP": 4, "ROWS": 4, "num_warps": 1}
+EMBED_BACKWARD = {"LOOP": 16, "ROWS": 32, "num_warps": 4}
+EMBED_BACKWARD_COLUMNS = 128  # at most, that a program works on
+STEP = {"ROWS": 4, "num_warps": 1}
+STEP_BACKWARD = {"LOOP": 4, "ROWS": 4, "num_warps": 1}
+
+
+@triton.jit
+def _both_ways(seed, b, t, column, T, B, E: constexpr):
+    """Where the numbers of token t of example b are in x, read ahead and read back."""
+    ahead = ((2 * seed * T + t) * B + b)[:, None] * E + column[None, :]
+    return ahead, (((2 * seed + 1) * T + T - 1 - t) * B + b)[:, None] * E + column[None, :]
+
+
+@triton.jit(do_not_specialize=["T"])
+def embed_forward(tokens, table, x, dropout, T, B, ROWS: constexpr, E: constexpr):
+    """Grid (blocks of B · T rows, seeds): dropout(table[token]), for both directions.
+
+    tokens: with the elements from one seed, one example and one token to the next.
+    """
+    seed = tl.program_id(1).to(tl.int64)
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    column = tl.arange(0, E)
+    b, t = row // T, row % T
+    inside = row < B * T
+    token = tl.load(at_seed(tokens, seed) + b * tokens[2] + t * tokens[3], mask=inside, other=0)
+    entry = at_seed(table, seed) + token[:, None] * E + column[None, :]
+    y = tl.load(entry, mask=inside[:, None], other=0.0)
+    if dropout is not None:
+        keep = keep_tile(tl.load(dropout[0] + seed), row.to(tl.int64) * (E // 4), dropout[3], ROWS, E)
+        y = tl.where(keep, y * dropout[4], 0.0)
+    y = y.to(x.dtype.element_ty)
+    ahead, back = _both_ways(seed, b, t, column, T, B, E)
+    tl.store(x + ahead, y, mask=inside[:, None])
+    tl.store(x + back, y, mask=inside[:, None])
+
+
+@triton.jit(do_not_specialize=["T"])
+def embed_backward(
+    dx,
+    tokens,
+    part,
+    dropout,
+    T,
+    B,
+    V,
+    LOOP: constexpr,
+    ROWS: constexpr,
+    VP: constexpr,
+    E: constexpr,
+    BE: constexpr,
+):
+    """Grid (blocks of LOOP · ROWS rows, blocks of BE columns, seeds): the table's gradient, a part a block of rows."""
+    seed = tl.program_id(2).to(tl.int64)
+    entry = tl.arange(0, VP)
+    column = tl.program_id(1) * BE + tl.arange(0, BE)
+    key = 0 if dropout is None else tl.load(dropout[0] + seed)
+    total = tl.zeros((VP, BE), tl.float32)
+    for n in range(LOOP):
+        row = (tl.program_id(0) * LOOP + n) * ROWS + tl.arange(0, ROWS)
+        b, t = row // T, row % T
+        inside = row < B * T
+        token = tl.load(at_seed(tokens, seed) + b * tokens[2] + t * tokens[3], mask=inside, other=0)
+        ahead, back = _both_ways(seed, b, t, column, T, B, E)
+        dy = tl.load(dx + ahead, mask=inside[:, None], other=0.0).to(tl.float32)
+        dy += tl.load(dx + back, mask=inside[:, None], other=0.0).to(tl.float32)
+        if dropout is not None:
+            first = row.to(tl.int64) * (E // 4) + tl.program_id(1) * (BE // 4)
+            dy = tl.where(keep_tile(key, first, dropout[3], ROWS, BE), dy * dropout[4], 0.0)
+        hot = (entry[:, None] == token[None, :]).to(dx.dtype.element_ty)
+        total = tl.dot(hot, dy.to(dx.dtype.element_ty), total, input_precision="ieee")
+    to = part + (seed * tl.num_programs(0) + tl.program_id(0)) * V * E
+    tl.store(to + entry[:, None] * E + column[None, :], total, mask=(entry < V)[:, None])
+
+
+@triton.jit
+def _tanh(x):
+    return 2 * tl.sigmoid(2 * x) - 1
+
+
+@triton.jit
+def _load(ptr, at, inside):
+    return tl.load(ptr + at, mask=inside, other=0.0).to(tl.float32)
+
+
+@triton.jit
+def _store(ptr, at, value, inside):
+    tl.store(ptr + at, value.to(ptr.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def _store_gates(gates, at, i, f, o, u, inside, D: constexpr):
+    _store(gates, at, i, inside)
+    _store(gates, at + D, f, inside)
+    _store(gates, at + 2 * D, o, inside)
+    _store(gates, at + 3 * D, u, inside)
+
+
+@triton.jit
+def _bias(biases, at):
+    return (tl.load(biases[0] + at) + tl.load(biases[1] + at))[None, :]
+
+
+@triton.jit(do_not_specialize=["t", "T"])
+def step_forward(gates, biases, c, h, t, T, B, ROWS: constexpr, D: constexpr):
+    """Grid (blocks of examples, 2S): step t, whose gates lack only their biases. The new state goes to `h`.
+
+    biases: of the input and of the state, and from one seed to the next; h: from one seed, direction, row to the next.
+    """
+    batch = tl.program_id(1).to(tl.int64)
+    seed, side = batch // 2, batch % 2
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    column = tl.arange(0, D)
+    inside = (row < B)[:, None]
+    first = (batch * T + t) * B  # row of this step
+    gates, at = gates + first * (4 * D), row[:, None] * (4 * D) + column[None, :]
+    at_c = row[:, None] * D + column[None, :]
+    at_b = seed * biases[2] + side * (4 * D) + column
+    i = tl.sigmoid(_load(gates, at, inside) + _bias(biases, at_b))
+    f = tl.sigmoid(_load(gates, at + D, inside) + _bias(biases, at_b + D))
+    o = tl.sigmoid(_load(gates, at + 2 * D, inside) + _bias(biases, at_b + 2 * D))
+    u = _tanh(_load(gates, at + 3 * D, inside) + _bias(biases, at_b + 3 * D))
+    new = i * u + f * _load(c + (first - B) * D, at_c, (row < tl.where(t > 0, B, 0))[:, None])
+    _store_gates(gates, at, i, f, o, u, inside, D)
+    _store(c + first * D, at_c, new, inside)
+    to = at_seed(h, seed) + side * h[2]
+    _store(to, row[:, None] * h[3] + column[None, :], o * _tanh(new), inside)
+
+
+@triton.jit(do_not_specialize=["t", "T"])
+def step_backward(gates, c, dh, dc, part, t, T, B, LOOP: constexpr, ROWS: constexpr, D: constexpr):
+    """Grid (blocks of LOOP · ROWS examples, 2S): gates of step t -> their gradients; sums over rows go to `part`."""
+    batch = tl.program_id(1).to(tl.int64)
+    first = (batch * T + t) * B  # row of this step
+    gates, dcs = gates + first * (4 * D), dc + batch * B * D
+    dhs = at_seed(dh, batch // 2) + (batch % 2) * dh[2]
+    column = tl.arange(0, D)
+    sum_i, sum_f = tl.zeros((D,), tl.float32), tl.zeros((D,), tl.float32)
+    sum_o, sum_u = tl.zeros((D,), tl.float32), tl.zeros((D,), tl.float32)
+    for n in range(LOOP):
+        row = (tl.program_id(0) * LOOP + n) * ROWS + tl.arange(0, ROWS)
+        inside = (row < B)[:, None]
+        at, at_c = row[:, None] * (4 * D) + column[None, :], row[:, None] * D + column[None, :]
+        g = _load(dhs, row[:, None] * dh[3] + column[None, :], inside)
+        of_c = _load(dcs, at_c, (row < tl.where(t < T - 1, B, 0))[:, None])
+        i, f = _load(gates, at, inside), _load(gates, at + D, inside)
+        o, u = _load(gates, at + 2 * D, inside), _load(gates, at + 3 * D, inside)
+        bent = _tanh(_load(c + first * D, at_c, inside))
+        of_c += g * o * (1 - bent * bent)
+        di = of_c * u * i * (1 - i)
+        before = _load(c + (first - B) * D, at_c, (row < tl.where(t > 0, B, 0))[:, None])
+        df = of_c * before * f * (1 - f)
+        do, du = g * bent * o * (1 - o), of_c * i * (1 - u * u)
+        _store_gates(gates, at, di, df, do, du, inside, D)
+        _store(dcs, at_c, of_c * f, inside)
+        sum_i += tl.sum(di, axis=0)
+        sum_f += tl.sum(df, axis=0)
+        sum_o += tl.sum(do, axis=0)
+        sum_u += tl.sum(du, axis=0)
+    to = part + ((batch * T + t) * tl.num_programs(0) + tl.program_id(0)) * (4 * D) + column
+    tl.store(to, sum_i)
+    tl.store(to + D, sum_f)
+    tl.store(to + 2 * D, sum_o)
+    tl.store(to + 3 * D, sum_u)
 
 
 def supports(model: nn.Module) -> bool:
@@ -45,14 +205,16 @@ class Pass:
     """One forward and backward over a batch."""
 
     def __init__(self, model: BiLSTM, w: Views, keys: Tensor, tokens: Tensor, dtype: torch.dtype) -> None:
-        self.w, self.keys, self.tokens, self.dtype = w, keys, tokens, dtype
+        self.w, self.keys, self.dtype = w, keys, dtype
         self.S, (self.B, self.T) = len(keys), tokens.shape[-2:]
         self.E, self.D, self.V = model.embed.embedding_dim, model.cell.width, model.embed.num_embeddings
-        self.p_step, self.drop = w["classify.bias"].stride(0), Dropout(keys, 0, model.dropout.p)
-        self.W, self.U = (
-            w[f"cell.{name}"].to(dtype).flatten(0, 1) for name in "WU"
-        )  # (2S, E, 4D), (2S, D, 4D)
-        self.x, self.h, self.c, self.gates = map(self.room, (self.E, self.D, self.D, 4 * self.D))
+        self.p_step, self.dropout = w["classify.bias"].stride(0), Dropout(keys, 0, model.dropout.p).stream
+        own = tokens.stride(0) if tokens.ndim == 3 else 0  # from one seed's tokens to the next
+        self.tokens = tokens, own, tokens.stride(-2), tokens.stride(-1)
+        # (2S, E, 4D), (2S, D, 4D)
+        self.W, self.U = (w[f"cell.{name}"].to(dtype).flatten(0, 1) for name in "WU")
+        self.x, self.h, self.gates = map(self.room, (self.E, self.D, 4 * self.D))
+        self.c = self.room(self.D, torch.float32)  # it goes from step to step through memory
         self.last = torch.empty(self.S, self.B, 2 * self.D, dtype=dtype, device=keys.device)
 
     def room(self, width: int, dtype: torch.dtype | None = None) -> Tensor:
@@ -61,69 +223,34 @@ class Pass:
 
     def embed(self) -> None:
         """The input of both directions, and what it adds to the gates."""
-        cell.embed_forward[blocks(self.B * self.T, EMBED["ROWS"]), self.S](
-            self.tokens,
-            self.w["embed.weight"],
-            self.x,
-            self.keys,
-            self.T,
-            self.B,
-            *self.token_steps(),
-            self.p_step,
-            self.drop.drop,
-            self.drop.factor,
-            **EMBED,
-            E=self.E,
-            DROP=self.drop.some,
-        )
+        tensors = self.tokens, (self.w["embed.weight"], self.p_step), self.x, self.dropout
+        grid = blocks(self.B * self.T, EMBED["ROWS"]), self.S
+        embed_forward[grid](*tensors, self.T, self.B, E=self.E, **EMBED)
         torch.bmm(rows_of(self.x), self.W, out=rows_of(self.gates))
 
-    def recur(self) -> None:
+    def forward_steps(self) -> None:
         """All steps of both directions, a product and a kernel each; leaves the last states in `last`."""
-        self.c = self.room(self.D, torch.float32)  # it goes from step to step through memory
         self.h[:, 0] = 0
+        biases = self.w["cell.b_in"], self.w["cell.b_rec"], self.p_step
         side, end = self.T * self.B * self.D, (self.last, 2 * self.B * self.D, self.D, 2 * self.D)
+        grid = blocks(self.B, STEP["ROWS"]), 2 * self.S
         for t in range(self.T):
             if t > 0:
                 self.gates[:, t].baddbmm_(self.h[:, t], self.U)
             new = end if t == self.T - 1 else (self.h[:, t + 1], 2 * side, side, self.D)
-            cell.cell_forward[blocks(self.B, CELL["ROWS"]), 2 * self.S](
-                self.gates,
-                self.w["cell.b_in"],
-                self.w["cell.b_rec"],
-                self.c,
-                new[0],
-                t,
-                self.T,
-                self.B,
-                self.p_step,
-                *new[1:],
-                **CELL,
-                D=self.D,
-            )
+            step_forward[grid](self.gates, biases, self.c, new, t, self.T, self.B, D=self.D, **STEP)
 
-    def unrecur(self, dlast: Tensor) -> Tensor:
+    def backward_steps(self, dlast: Tensor) -> Tensor:
         """From the gradient of the last states, (S, B, 2D), to the gates'; returns parts of the bias', (2S, …, 4D)."""
-        n = blocks(self.B, UNCELL["ROWS"] * UNCELL["LOOP"])
+        n = blocks(self.B, STEP_BACKWARD["ROWS"] * STEP_BACKWARD["LOOP"])
         part = torch.empty(2 * self.S, self.T, n, 4 * self.D, device=dlast.device)
         dc = torch.empty(2 * self.S, self.B, self.D, device=dlast.device)
         dh, side = torch.empty_like(dc, dtype=self.dtype), self.B * self.D
         for t in reversed(range(self.T)):
             end = t == self.T - 1
-            steps = (2 * side, self.D, 2 * self.D) if end else (2 * side, side, self.D)
-            cell.cell_backward[n, 2 * self.S](
-                self.gates,
-                self.c,
-                dlast if end else dh,
-                dc,
-                part,
-                t,
-                self.T,
-                self.B,
-                *steps,
-                **UNCELL,
-                D=self.D,
-            )
+            given = (dlast, 2 * side, self.D, 2 * self.D) if end else (dh, 2 * side, side, self.D)
+            tensors = self.gates, self.c, given, dc, part
+            step_backward[n, 2 * self.S](*tensors, t, self.T, self.B, D=self.D, **STEP_BACKWARD)
             if t > 0:
                 torch.bmm(self.gates[:, t], self.U.mT, out=dh)
         return rows_of(part)
@@ -136,32 +263,13 @@ class Pass:
         torch.sum(bias_part.view(self.S, 2, 1, -1, 4 * self.D), dim=3, out=g["cell.b_in"])
         g["cell.b_rec"].copy_(g["cell.b_in"])
         dx = torch.bmm(dgates, self.W.mT, out=rows_of(self.x))
-        columns = min(self.E, UNEMBED_COLUMNS)
-        n = blocks(self.B * self.T, UNEMBED["ROWS"] * UNEMBED["LOOP"])
+        columns = min(self.E, EMBED_BACKWARD_COLUMNS)
+        n = blocks(self.B * self.T, EMBED_BACKWARD["ROWS"] * EMBED_BACKWARD["LOOP"])
         part = torch.empty(self.S, n, self.V, self.E, device=dx.device)
-        cell.embed_backward[n, self.E // columns, self.S](
-            dx,
-            self.tokens,
-            part,
-            self.keys,
-            self.T,
-            self.B,
-            self.V,
-            *self.token_steps(),
-            self.drop.drop,
-            self.drop.factor,
-            **UNEMBED,
-            VP=max(16, triton.next_power_of_2(self.V)),
-            E=self.E,
-            BE=columns,
-            DROP=self.drop.some,
-        )
+        tensors, sizes = (dx, self.tokens, part, self.dropout), (self.T, self.B, self.V)
+        meta = {"VP": max(16, triton.next_power_of_2(self.V)), "E": self.E, "BE": columns} | EMBED_BACKWARD
+        embed_backward[n, self.E // columns, self.S](*tensors, *sizes, **meta)
         torch.sum(part, dim=1, out=g["embed.weight"])
-
-    def token_steps(self) -> tuple[int, int, int]:
-        """From one seed's tokens to the next, from one example to the next, from one token to the next."""
-        own = self.tokens.stride(0) if self.tokens.ndim == 3 else 0
-        return own, self.tokens.stride(-2), self.tokens.stride(-1)
 
 
 def gradient(
@@ -170,7 +278,7 @@ def gradient(
     """Losses (S,) of a crowd of Bi-LSTMs on a batch; their gradients go to `g`. tokens: (B, T) or (S, B, T)."""
     run = Pass(model, w, keys, tokens, dtype)
     run.embed()
-    run.recur()
+    run.forward_steps()
     losses, dlast = read_out(run.last, w, g, targets)
-    run.put_gradients(g, run.unrecur(dlast))
+    run.put_gradients(g, run.backward_steps(dlast))
     return losses

@@ -6,7 +6,7 @@ differences in how:
 - products that share an input are one product (q, k, v and direction; both feed-forward nets, see `ffn`);
 - a column of the first layer's input depends on its token alone, so its first product is made once a token;
 - the gradient of an activation takes the activation's place, and the gradient of a weight that all layers share is one
-  product over all layers' rows at the end (`shared_weights`);
+  product over all layers' rows at the end (`ndr_weights`);
 - dropout masks are recomputed from the seeds' counters, but for the keys', which are kept as bits.
 
 Shapes: S seeds, N rows, D width, F = hidden of both nets together, C classes.
@@ -17,61 +17,49 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from ctlpp.kernels import ffn, first_column, gate, geometric, layer_weights, norm
+from ctlpp.kernels import embedding, ffn, first_column, gate, geometric, ndr_weights, norm
 from ctlpp.kernels.dropout import Dropout, Layout
-from ctlpp.kernels.embedding import look_up
-from ctlpp.kernels.products import blocks, times
+from ctlpp.kernels.launch import Views, add_up, blocks, times
 from ctlpp.models.ndr import NDR
 
-Views = dict[str, Tensor]  # parameters or their gradients by name, (S, …) each, float32
 FFN = ("ffn_data.up", "ffn_gate.up", "ffn_data.down", "ffn_gate.down")
 MATRICES = ("attend.qkv", "attend.direction", "attend.out", *FFN)
 
 
 def supports(model: NDR) -> bool:
     """Whether the kernels fit the model's sizes: powers of two, and heads wide enough for the tensor cores."""
-    width, hidden, heads = (
-        model.classify.in_features,
-        model.layer.ffn_data.up.out_features,
-        model.layer.attend.heads,
-    )
-    return all(size & (size - 1) == 0 for size in (width, hidden)) and width // heads >= 16
+    width, hidden = model.classify.in_features, model.layer.ffn_data.up.out_features
+    powers = all(size & (size - 1) == 0 for size in (width, hidden))
+    return powers and width // model.layer.attend.heads >= 16
 
 
 @dataclass
 class Weights:
     """The layer's weights as the products want them."""
 
-    x: Tensor  # q, k, v and direction, (S, 3D + 2H, D)
-    out: Tensor
-    up: Tensor  # data net and gate net, (S, F, D)
-    down: Tensor  # of both nets, (S, D, F)
+    matrices: ndr_weights.Matrices
     bx: Tensor  # biases, float32
     b_up: Tensor
     scalars: geometric.Scalars
-    norm_a: tuple[Tensor, Tensor]  # γ, β
+    norm_a: norm.Vectors
     vectors: gate.Vectors
 
     @staticmethod
     def of(w: Views, dtype: torch.dtype) -> Weights:
-        def joined(*names: str) -> Tensor:
-            return torch.cat([w[f"layer.{name}"] for name in names], dim=1)
+        def named(*names: str) -> list[Tensor]:
+            return [w[f"layer.{name}"] for name in names]
 
         return Weights(
-            **layer_weights.matrices([w[f"layer.{name}.weight"] for name in MATRICES], dtype)._asdict(),
-            bx=joined("attend.qkv.bias", "attend.direction.bias"),
-            b_up=joined("ffn_data.up.bias", "ffn_gate.up.bias"),
-            scalars=geometric.Scalars(
-                *(w[f"layer.attend.{name}"] for name in ("scale", "direction_scale", "bias"))
-            ),
-            norm_a=(w["layer.norm_a.weight"], w["layer.norm_a.bias"]),
+            matrices=ndr_weights.matrices(named(*(f"{name}.weight" for name in MATRICES)), dtype),
+            bx=torch.cat(named("attend.qkv.bias", "attend.direction.bias"), dim=1),
+            b_up=torch.cat(named("ffn_data.up.bias", "ffn_gate.up.bias"), dim=1),
+            scalars=geometric.Scalars(*named("attend.scale", "attend.direction_scale", "attend.bias")),
+            norm_a=norm.Vectors(*named("norm_a.weight", "norm_a.bias")),
             vectors=gate.Vectors(
-                b=w["layer.ffn_data.down.bias"],
-                c=w["layer.ffn_gate.down.bias"],
-                gamma=w["layer.norm_u.weight"],
-                beta=w["layer.norm_u.bias"],
+                *named(*(f"{name}.bias" for name in FFN[2:]), "norm_u.weight", "norm_u.bias")
             ),
         )
 
@@ -92,10 +80,8 @@ class Pass:
         self.S, (self.B, self.T), self.depth = len(keys), ids.shape[-2:], model.depth
         self.N, self.D = self.B * self.T, model.classify.in_features
         self.heads, self.hidden = attend.heads, layer.ffn_data.up.out_features
-        self.data, self.shut = (
-            slice(0, self.hidden),
-            slice(self.hidden, self.hidden + self.D),
-        )  # of the hidden units
+        # of the hidden units
+        self.data, self.shut = slice(0, self.hidden), slice(self.hidden, self.hidden + self.D)
         self.kv = slice(self.D, 3 * self.D)  # keys and values, of a row of x
         rates = {"key": attend.dropout.p, "out": layer.dropout.p, "gate": layer.gate_dropout}
         self.dropouts = Layout(rates, {"key": self.N * self.D, "out": self.N * self.D, "gate": self.N})
@@ -144,13 +130,13 @@ class Pass:
     def begin(self, table: Tensor) -> None:
         """The first state, and the first product."""
         h, x = (self.by_token(rows) for rows in (self.h, self.x))
-        times(h.copy_(table), self.weights.x, out=x)
-        look_up(h, self.ids, self.of(self.h, 0))
-        look_up(x, self.ids, self.of(self.x, 0))
+        times(h.copy_(table), self.weights.matrices.x, out=x)
+        embedding.look_up(h, self.ids, self.of(self.h, 0))
+        embedding.look_up(x, self.ids, self.of(self.x, 0))
 
     def ask(self, n: int) -> None:
         """The first product of a layer; of the last one queries and directions of column 0 alone."""
-        h, x, w = self.of(self.h, n), self.of(self.x, n), self.weights.x
+        h, x, w = self.of(self.h, n), self.of(self.x, n), self.weights.matrices.x
         if self.last(n):
             times(h, w[:, self.kv], out=x[..., self.kv])
             times(self.h_first, w, out=self.first(x))
@@ -159,13 +145,11 @@ class Pass:
 
     def forward(self, table: Tensor) -> Tensor:
         """Column 0 after the last layer, (S, B, D), from the embeddings, (S, V, D)."""
-        W = self.weights
+        W, (_, out, up, down) = self.weights, self.weights.matrices
         self.begin(table)
         for n in range(self.depth):
-            x, read, o, a, pre, act, d, e = (
-                self.of(rows, n)
-                for rows in (self.x, self.read, self.o, self.a, self.pre, self.act, self.d, self.e)
-            )
+            x, read, o, a = (self.of(rows, n) for rows in (self.x, self.read, self.o, self.a))
+            pre, act, d, e = (self.of(rows, n) for rows in (self.pre, self.act, self.d, self.e))
             if self.last(n):
                 self.h_first.copy_(self.first(self.of(self.h, n)))
             if n > 0:
@@ -175,11 +159,100 @@ class Pass:
             else:
                 geometric.forward(x, W.bx, W.scalars, self.rooms[n], read, self.dropout("key", n))
             h = self.state(n)
-            times(read, W.out, out=o)
-            norm.forward(h, o, None, *W.norm_a, a, self.of(self.scale, n), self.dropout("out", n))
-            ffn.forward(a, W.up, W.b_up, pre, act)
-            times(act[..., self.data], W.down[..., self.data], out=d)
-            times(act[..., self.shut], W.down[..., self.shut], out=e)
+            times(read, out, out=o)
+            norm.forward(h, o, W.norm_a, a, self.of(self.scale, n), self.dropout("out", n))
+            ffn.forward(a, up, W.b_up, pre, act)
+            times(act[..., self.data], down[..., self.data], out=d)
+            times(act[..., self.shut], down[..., self.shut], out=e)
             new = torch.empty_like(h) if self.last(n) else self.of(self.h, n + 1)
             gate.forward(h, a, d, e, W.vectors, new, self.dropout("gate", n))
         return new
+
+
+class Backward:
+    """Runs a pass backwards. Sums over rows that kernels leave per block are added up at the end."""
+
+    def __init__(self, run: Pass, gradient: Views) -> None:
+        self.run, self.g = run, gradient
+        rows = [run.N] * (run.depth - 1) + [run.B]  # of each layer
+        self.norm_part, self.norm_parts = self.part([norm.parts(n) for n in rows], 2 * run.D)
+        self.gate_part, self.gate_parts = self.part([gate.parts(n) for n in rows], 4 * run.D)
+        of_layers = [ffn.parts(run.of(run.pre, n), run.D) for n in range(run.depth)]
+        self.up_part, self.up_parts = self.part(of_layers, run.hidden + run.D)
+        self.attend = geometric.Sums.of(run.keys, run.depth - 1, run.N, run.T, heads=run.heads, width=run.D)
+
+    def part(self, of_layers: list[int], width: int) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Room for so many sums of each layer, whole and by layer."""
+        part = torch.empty(self.run.S, sum(of_layers), width, device=self.run.keys.device)
+        return part, part.split(of_layers, dim=1)
+
+    def __call__(self, dread_out: Tensor) -> None:
+        """From the gradient of column 0 after the last layer, (S, B, D), to all others.
+
+        The gradients of x, o, pre, d and e take their places.
+        """
+        run, W, (w_x, w_out, w_up, w_down) = self.run, self.run.weights, self.run.weights.matrices
+        dh, more = dread_out, None  # what dh lacks
+        for n in reversed(range(run.depth)):
+            x, o, a, pre, de = (run.of(rows, n) for rows in (run.x, run.o, run.a, run.pre, run.de))
+            dropouts = (run.dropout(name, n) for name in ("gate", "out", "key"))
+            gate_dropout, out_dropout, key_dropout = dropouts
+            gate.backward((dh, more), run.state(n), a, de, W.vectors, self.gate_parts[n], gate_dropout)
+            ffn.backward(de, w_down, pre, W.b_up, self.up_parts[n])
+            da, scale, part = torch.bmm(pre, w_up), run.of(run.scale, n), self.norm_parts[n]
+            norm.backward((de[0], da), o, scale, W.norm_a, dh, part, out_dropout, add=True)
+            dread = torch.bmm(o, w_out)
+            if run.last(n):
+                self.last = first_column.backward(dread, x, W.bx, W.scalars, key_dropout, heads=run.heads)
+            else:
+                geometric.backward(dread, x, W.bx, W.scalars, run.rooms[n], self.attend.at(n), key_dropout)
+            if n > 0 and run.last(n):  # queries of column 0 alone, keys and values of the others alone
+                before = torch.bmm(x[..., run.kv], w_x[:, run.kv])
+                torch.baddbmm(dh, run.first(x), w_x, out=run.first(before))
+                dh = before
+            elif n > 0:
+                more = torch.bmm(x, w_x)
+        self.embedding_gradient(dh)
+        self.weight_gradients()
+
+    def embedding_gradient(self, dh: Tensor) -> None:
+        """From dh of the first state, but for what comes through its product x, whose gradient is summed by token."""
+        run, table = self.run, self.g["embed.weight"]
+        x = run.by_token(run.x)
+        dx = torch.empty_like(x, dtype=torch.float32)
+        embedding.gradient(run.ids, run.of(run.x, 0), None, out=dx)
+        embedding.gradient(run.ids[..., :1] if run.last(0) else run.ids, dh, None, out=table)
+        table.add_(torch.bmm(x.copy_(dx), run.weights.matrices.x))
+
+    def weight_gradients(self) -> None:
+        """One product over all layers for each weight, and the sums that the kernels left."""
+        run = self.run
+        first = run.x[:, run.N :], run.h[:, run.N :]  # of all layers but the first one, and its tokens'
+        rows = ndr_weights.Rows(*first, run.o, run.read, run.pre, run.a, run.de, run.act)
+        ndr_weights.gradients(rows, self.places(*(f"{name}.weight" for name in MATRICES)))
+        (qkv,) = self.places("attend.qkv.bias")
+        add_up(self.last.qkv, [qkv])
+        add_up(self.attend.qk.flatten(1, 2), [qkv[:, : 2 * run.D]], add=True)
+        add_up(self.attend.v.flatten(1, 2), [qkv[:, 2 * run.D :]], add=True)
+        add_up(self.up_part, self.places("ffn_data.up.bias", "ffn_gate.up.bias"))
+        add_up(self.norm_part, self.places("norm_a.weight", "norm_a.bias"))
+        names = ("norm_u.weight", "norm_u.bias", "ffn_data.down.bias", "ffn_gate.down.bias")
+        add_up(self.gate_part, self.places(*names))
+        names = ("attend.scale", "attend.direction_scale", "attend.bias", "attend.direction.bias")
+        sums = self.attend.match.flatten(1, 2), self.last.match
+        geometric.match_gradients(*sums, self.run.weights.scalars.stretch, self.places(*names))
+
+    def places(self, *names: str) -> list[Tensor]:
+        """Where the gradients of the layer's parameters go."""
+        return [self.g[f"layer.{name}"] for name in names]
+
+
+def gradient(
+    model: NDR, w: Views, g: Views, keys: Tensor, tokens: Tensor, targets: Tensor, dtype: torch.dtype
+) -> Tensor:
+    """Losses (S,) of a crowd of NDRs on a batch; their gradients go to `g`. tokens: (B, T − 1) or (S, B, T − 1)."""
+    ids = F.pad(tokens, (1, 0), value=model.start)
+    run = Pass(model, w, keys, ids, dtype)
+    losses, dread = embedding.read_out(run.forward(w["embed.weight"]), w, g, targets)
+    Backward(run, g)(dread)
+    return losses

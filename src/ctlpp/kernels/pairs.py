@@ -1,7 +1,8 @@
 """Products between the columns of an example, for attention over at most 16 columns: tiles for the tensor cores.
 
 A row of `x` holds q, k, v (H · K numbers each) and 2H more, all without their biases `b`. A tile has 16 rows: as many
-examples as fit, each beginning at a multiple of P, the power of two that holds T columns.
+examples as fit, each beginning at a multiple of P, the power of two that holds T columns. In the backward, gradients
+take the places of q, k and v, and sums over rows are left per program.
 
 What there is for each pair of columns (i, j) of an example lies in one of two orders. What a tile writes and a thread
 for each row i reads has the row's columns side by side, (S, H, N, TJ), TJ = T or T + 1, even. What such a thread writes
@@ -10,21 +11,53 @@ and a tile reads is (S, H, T, N): first (j − i) mod T, then the row, so that t
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import triton
 import triton.language as tl
 from torch import Tensor
+from triton.language import constexpr
 
 from ctlpp.kernels.dropout import GOLDEN, Dropout, by_bit, keep_bits
-from ctlpp.kernels.order import from_last
-from ctlpp.kernels.products import blocks
+from ctlpp.kernels.launch import at_seed, blocks, by_seed, from_last, halves
 
 TILE = 16  # rows of a tile
 TILES = 4  # that a program works on
+READ_BACK, SCORE_BACK = 4, 8  # … in the backward
 SCORE_REGISTERS = 80  # at most, a thread of the scores: more of them run at once
+READ_BACK_REGISTERS = 112  # … of the backward of `read`
+SCORE_BACK_REGISTERS: int | None = None  # … of the backward of `score`
+ALONE = {"num_warps": 1, "num_stages": 1}
+
+
+class Shape(NamedTuple):
+    """The sizes that kernels are compiled for."""
+
+    T: int  # columns of an example
+    TP: int  # rows of a tile
+    P: int  # … from one example to the next
+    TJ: int  # columns of a row of scores
+    H: int
+    K: int
+    WIDTH: int  # of x, from one row to the next
+
+    @staticmethod
+    def of(x: Tensor, H: int, T: int) -> Shape:
+        K = (x.shape[2] // H - 2) // 3
+        return Shape(T, TILE, triton.next_power_of_2(T), T + T % 2, H, K, x.stride(1))
+
+    def grid(self, x: Tensor, tiles: int) -> tuple[int, int, int]:
+        """Heads, blocks of so many tiles, seeds."""
+        return self.H, parts(x.shape[1], self.T, tiles), x.shape[0]
+
+
+def parts(N: int, T: int, tiles: int) -> int:
+    """How many blocks of so many tiles N rows, T an example, make."""
+    return blocks(N, TILE // triton.next_power_of_2(T) * T * tiles)
 
 
 @triton.jit
-def rows_of_tile(T: tl.constexpr, TP: tl.constexpr, P: tl.constexpr):
+def _rows_of_tile(T: constexpr, TP: constexpr, P: constexpr):
     """The rows of a tile, from its first on (TP for a row that is not used), their example and their column."""
     i = tl.arange(0, TP)
     example, c = i // P, i % P
@@ -32,184 +65,198 @@ def rows_of_tile(T: tl.constexpr, TP: tl.constexpr, P: tl.constexpr):
 
 
 @triton.jit
-def tiles_left(N, FULL: tl.constexpr, TILES: tl.constexpr):
+def _tiles_left(N, FULL: constexpr, TILES: constexpr):
     """How many tiles this program works on."""
     return tl.minimum(TILES, tl.cdiv(N, FULL) - tl.program_id(1) * TILES)
 
 
 @triton.jit
-def place_of(i, j, row, N, T: tl.constexpr):
+def _place_of(i, j, row, N, T: constexpr):
     """Where (i, j) is in (T, N), from the first row of the tile on."""
     return (j - i + tl.where(j < i, T, 0)) * N + row
 
 
 @triton.jit
-def load_rows(ptr, r, rows, column, WIDTH: tl.constexpr):
+def _load_rows(ptr, r, rows, column, WIDTH: constexpr):
     """The numbers of some columns of rows WIDTH apart; 0 in rows that are not used. (TP, columns)"""
     return tl.load(ptr + (r[:, None] * WIDTH + column[None, :]), mask=(r < rows)[:, None], other=0.0)
 
 
 @triton.jit
-def pairs_score(
-    x_ptr,
-    b_ptr,
-    score_ptr,
-    bits_ptr,
-    keys_ptr,
-    position,
-    N,
-    x_step,
-    b_step,
-    score_step,
-    bits_step,
-    drop,
-    TILES: tl.constexpr,
-    T: tl.constexpr,
-    TP: tl.constexpr,
-    P: tl.constexpr,
-    TJ: tl.constexpr,
-    H: tl.constexpr,
-    K: tl.constexpr,
-    WIDTH: tl.constexpr,
-    DROP: tl.constexpr,
-):
+def pairs_score(x, b, score, bits, dropout, N, s: constexpr, TILES: constexpr):
     """q_i · k_j with dropped elements of k as 0. Grid (heads, blocks of TILES tiles, seeds)."""
-    FULL: tl.constexpr = TP // P * T  # rows of a tile that are used
-    BITS: tl.constexpr = K if K < 32 else 32  # of a word of the mask
-    dtype = x_ptr.dtype.element_ty
+    FULL: constexpr = s.TP // s.P * s.T  # rows of a tile that are used
+    BITS: constexpr = s.K if s.K < 32 else 32  # of a word of the mask
+    D: constexpr = s.H * s.K
+    dtype = x[0].dtype.element_ty
     head, seed = tl.program_id(0), from_last(2).to(tl.int64)
-    r, example, c = rows_of_tile(T, TP, P)
-    column = head * K + tl.arange(0, K)
-    word_at = head * (K // BITS) + tl.arange(0, K // BITS)
-    pair = (example[:, None] == example[None, :]) & (c[None, :] < TJ)
-    b_q = tl.load(b_ptr + seed * b_step + column).to(dtype)[None, :]
-    b_k = tl.load(b_ptr + seed * b_step + H * K + column).to(dtype)[None, :]
-    key = tl.load(keys_ptr + seed)
-    for n in range(tiles_left(N, FULL, TILES)):
+    r, example, c = _rows_of_tile(s.T, s.TP, s.P)
+    column = head * s.K + tl.arange(0, s.K)
+    pair = (example[:, None] == example[None, :]) & (c[None, :] < s.TJ)
+    b_q = tl.load(at_seed(b, seed) + column).to(dtype)[None, :]
+    b_k = tl.load(at_seed(b, seed) + D + column).to(dtype)[None, :]
+    key = 0 if dropout is None else tl.load(dropout[0] + seed)
+    for n in range(_tiles_left(N, FULL, TILES)):
         first = (tl.program_id(1) * TILES + n) * FULL  # row
         rows = tl.minimum(N - first, FULL)
         inside = (r < rows)[:, None]
-        q = load_rows(x_ptr + seed * x_step + first * WIDTH, r, rows, column, WIDTH) + b_q
-        k = load_rows(x_ptr + seed * x_step + first * WIDTH + H * K, r, rows, column, WIDTH) + b_k
-        if DROP:
-            start = key + (position + first.to(tl.int64) * (H * K // 4)) * GOLDEN
-            bits = keep_bits(start, r * (H * K // 4) + head * (K // 4), drop, K, BITS)
-            bits_at = first * (H * K // BITS) + (r[:, None] * (H * K // BITS) + word_at[None, :])
-            tl.store(bits_ptr + seed * bits_step + bits_at, bits, mask=inside)
-            k = tl.where(by_bit(bits, K, BITS), k, 0.0)
-        score = tl.dot(q, tl.trans(k), input_precision="ieee")
-        to = score_ptr + seed * score_step + (head * N + first) * TJ + (r[:, None] * TJ + c[None, :])
-        tl.store(to, score, mask=pair & inside)
+        q = _load_rows(at_seed(x, seed) + first * s.WIDTH, r, rows, column, s.WIDTH) + b_q
+        k = _load_rows(at_seed(x, seed) + first * s.WIDTH + D, r, rows, column, s.WIDTH) + b_k
+        if dropout is not None:
+            start = key + (dropout[1] + first.to(tl.int64) * (D // 4)) * GOLDEN
+            kept = keep_bits(start, r * (D // 4) + head * (s.K // 4), dropout[3], s.K, BITS)
+            word_at = head * (s.K // BITS) + tl.arange(0, s.K // BITS)
+            bits_at = first * (D // BITS) + (r[:, None] * (D // BITS) + word_at[None, :])
+            tl.store(at_seed(bits, seed) + bits_at, kept, mask=inside)
+            k = tl.where(by_bit(kept, s.K, BITS), k, 0.0)
+        product = tl.dot(q, tl.trans(k), input_precision="ieee")
+        to = at_seed(score, seed) + (head * N + first) * s.TJ + (r[:, None] * s.TJ + c[None, :])
+        tl.store(to, product, mask=pair & inside)
 
 
 @triton.jit
-def pairs_read(
-    A_ptr,
-    x_ptr,
-    b_ptr,
-    out_ptr,
-    N,
-    A_step,
-    x_step,
-    b_step,
-    out_step,
-    TILES: tl.constexpr,
-    T: tl.constexpr,
-    TP: tl.constexpr,
-    P: tl.constexpr,
-    TJ: tl.constexpr,
-    H: tl.constexpr,
-    K: tl.constexpr,
-    WIDTH: tl.constexpr,
-):
+def pairs_read(A, x, b, out, N, s: constexpr, TILES: constexpr):
     """What column i reads, Σ_j A_ij v_j."""
-    FULL: tl.constexpr = TP // P * T
-    dtype = x_ptr.dtype.element_ty
+    FULL: constexpr = s.TP // s.P * s.T
+    D: constexpr = s.H * s.K
+    dtype = x[0].dtype.element_ty
     head, seed = tl.program_id(0), from_last(2).to(tl.int64)
-    r, example, c = rows_of_tile(T, TP, P)
-    column = head * K + tl.arange(0, K)
-    place = place_of(c[:, None], c[None, :], r[:, None], N, T)
-    pair = (example[:, None] == example[None, :]) & (c[:, None] != c[None, :]) & (c[None, :] < T)
-    b_v = tl.load(b_ptr + seed * b_step + 2 * H * K + column).to(dtype)[None, :]
-    for n in range(tiles_left(N, FULL, TILES)):
+    r, example, c = _rows_of_tile(s.T, s.TP, s.P)
+    column = head * s.K + tl.arange(0, s.K)
+    place = _place_of(c[:, None], c[None, :], r[:, None], N, s.T)
+    pair = (example[:, None] == example[None, :]) & (c[:, None] != c[None, :]) & (c[None, :] < s.T)
+    b_v = tl.load(at_seed(b, seed) + 2 * D + column).to(dtype)[None, :]
+    for n in range(_tiles_left(N, FULL, TILES)):
         first = (tl.program_id(1) * TILES + n) * FULL
         rows = tl.minimum(N - first, FULL)
         inside = (r < rows)[:, None]
-        A = tl.load(A_ptr + seed * A_step + head * T * N + first + place, mask=pair & inside, other=0.0)
-        v = load_rows(x_ptr + seed * x_step + first * WIDTH + 2 * H * K, r, rows, column, WIDTH) + b_v
-        read = tl.dot(A, v, input_precision="ieee")
-        to = out_ptr + seed * out_step + first * (H * K) + (r[:, None] * (H * K) + column[None, :])
+        weights = tl.load(at_seed(A, seed) + head * s.T * N + first + place, mask=pair & inside, other=0.0)
+        v = _load_rows(at_seed(x, seed) + first * s.WIDTH + 2 * D, r, rows, column, s.WIDTH) + b_v
+        read = tl.dot(weights, v, input_precision="ieee")
+        to = at_seed(out, seed) + first * D + (r[:, None] * D + column[None, :])
         tl.store(to, read.to(dtype), mask=inside)
 
 
-def words(heads: int, head_width: int) -> int:
-    """How many int32 words the mask of a row's keys takes."""
-    return heads * blocks(head_width, 32)
+@triton.jit
+def pairs_read_backward(dread, A, x, b, dA, part, N, s: constexpr, TILES: constexpr):
+    """The gradients of A, and of v in v's place; its sums over rows go to `part`."""
+    K: constexpr = s.K
+    FULL: constexpr = s.TP // s.P * s.T
+    D: constexpr = s.H * K
+    dtype = x[0].dtype.element_ty
+    head, seed = tl.program_id(0), from_last(2).to(tl.int64)
+    r, example, c = _rows_of_tile(s.T, s.TP, s.P)
+    column = head * K + tl.arange(0, K)
+    same = example[:, None] == example[None, :]
+    pair, pair_T = same & (c[None, :] < s.TJ), same & (c[:, None] != c[None, :]) & (c[:, None] < s.T)
+    place_T = _place_of(c[None, :], c[:, None], r[None, :], N, s.T)
+    b_v = tl.load(at_seed(b, seed) + 2 * D + column).to(dtype)[None, :]
+    total = tl.zeros((s.TP // 2, K), tl.float32)
+    for n in range(_tiles_left(N, FULL, TILES)):
+        first = (tl.program_id(1) * TILES + n) * FULL
+        rows = tl.minimum(N - first, FULL)
+        inside, across = (r < rows)[:, None], (r < rows)[None, :]
+        A_T = tl.load(at_seed(A, seed) + head * s.T * N + first + place_T, mask=pair_T & across, other=0.0)
+        v = _load_rows(at_seed(x, seed) + first * s.WIDTH + 2 * D, r, rows, column, s.WIDTH) + b_v
+        dy = _load_rows(at_seed(dread, seed) + first * D, r, rows, column, D)
+        dv = tl.dot(A_T, dy, input_precision="ieee")
+        product = tl.dot(dy, tl.trans(v), input_precision="ieee")
+        to = at_seed(dA, seed) + (head * N + first) * s.TJ + (r[:, None] * s.TJ + c[None, :])
+        tl.store(to, product, mask=pair & inside)
+        total += halves(dv, s.TP, K)
+        to = at_seed(x, seed) + first * s.WIDTH + 2 * D + (r[:, None] * s.WIDTH + column[None, :])
+        tl.store(to, dv.to(dtype), mask=inside)
+    tl.store(at_seed(part, seed) + tl.program_id(1) * D + column, tl.sum(total, axis=0))
+
+
+@triton.jit
+def _of_tile(dscore, x, bits, first, place, pair, r, N, column, head, s: constexpr, FULL: constexpr):
+    """What the backward of the scores needs of the tile from row `first` on: the gradient, q, k and the mask."""
+    K: constexpr = s.K
+    D: constexpr = s.H * K
+    BITS: constexpr = K if K < 32 else 32
+    rows = tl.minimum(N - first, FULL)
+    g = tl.load(dscore + first + place, mask=pair & (r < rows)[:, None], other=0.0)
+    q = _load_rows(x + first * s.WIDTH, r, rows, column, s.WIDTH)
+    k = _load_rows(x + first * s.WIDTH + D, r, rows, column, s.WIDTH)
+    kept = tl.zeros((r.shape[0], K // BITS), tl.int32)
+    if bits is not None:
+        word_at = head * (K // BITS) + tl.arange(0, K // BITS)
+        at = first * (D // BITS) + (r[:, None] * (D // BITS) + word_at[None, :])
+        kept = tl.load(bits + at, mask=(r < rows)[:, None], other=0)
+    return g, q, k, kept
+
+
+@triton.jit
+def pairs_score_backward(dscore, x, b, part, bits, N, s: constexpr, TILES: constexpr):
+    """The gradients of q and k in their places; their sums over rows go to `part`. Reads a tile ahead.
+
+    bits: which keys were kept; None if all were.
+    """
+    K: constexpr = s.K
+    FULL: constexpr = s.TP // s.P * s.T
+    BITS: constexpr = K if K < 32 else 32
+    D: constexpr = s.H * K
+    DROP: constexpr = bits is not None
+    dtype = x[0].dtype.element_ty
+    head, seed = tl.program_id(0), from_last(2).to(tl.int64)
+    r, example, c = _rows_of_tile(s.T, s.TP, s.P)
+    column = head * K + tl.arange(0, K)
+    place = _place_of(c[:, None], c[None, :], r[:, None], N, s.T)
+    pair = (example[:, None] == example[None, :]) & (c[:, None] != c[None, :]) & (c[None, :] < s.T)
+    b_q = tl.load(at_seed(b, seed) + column).to(dtype)[None, :]
+    b_k = tl.load(at_seed(b, seed) + D + column).to(dtype)[None, :]
+    dscore, x = at_seed(dscore, seed) + head * s.T * N, at_seed(x, seed)
+    if DROP:
+        bits = at_seed(bits, seed)
+    total_q, total_k = tl.zeros((s.TP // 2, K), tl.float32), tl.zeros((s.TP // 2, K), tl.float32)
+    first = tl.program_id(1) * TILES * FULL
+    g, q, k, kept = _of_tile(dscore, x, bits, first, place, pair, r, N, column, head, s, FULL)
+    for _ in range(_tiles_left(N, FULL, TILES)):
+        following = _of_tile(dscore, x, bits, first + FULL, place, pair, r, N, column, head, s, FULL)
+        inside = r[:, None] < tl.minimum(N - first, FULL)
+        keep = by_bit(kept, K, BITS)
+        k = tl.where(keep, k + b_k, 0.0) if DROP else k + b_k
+        dq = tl.dot(g, k, input_precision="ieee")
+        dk = tl.dot(tl.trans(g), q + b_q, input_precision="ieee")
+        dk = tl.where(keep, dk, 0.0) if DROP else dk
+        total_q += halves(dq, s.TP, K)
+        total_k += halves(dk, s.TP, K)
+        to = x + first * s.WIDTH + (r[:, None] * s.WIDTH + column[None, :])
+        tl.store(to, dq.to(dtype), mask=inside)
+        tl.store(to + D, dk.to(dtype), mask=inside)
+        g, q, k, kept = following
+        first += FULL
+    to = at_seed(part, seed) + tl.program_id(1) * (2 * D) + column
+    tl.store(to, tl.sum(total_q, axis=0))
+    tl.store(to + D, tl.sum(total_k, axis=0))
 
 
 def score(x: Tensor, b: Tensor, scores: Tensor, bits: Tensor, T: int, dropout: Dropout) -> None:
-    """x: (S, N, 3D + 2H), b: (S, 3D + 2H) -> scores: (S, H, N, TJ), and which keys were kept: (S, N, words(H, K))."""
-    shape = shape_of(x, scores.shape[1], T)
-    pairs_score[grid(x, shape, TILES)](
-        x,
-        b,
-        scores,
-        bits,
-        dropout.keys,
-        dropout.position,
-        x.shape[1],
-        x.stride(0),
-        b.stride(0),
-        scores.stride(0),
-        bits.stride(0),
-        dropout.drop,
-        TILES=TILES,
-        **shape,
-        DROP=dropout.some,
-        num_warps=1,
-        num_stages=1,
-        maxnreg=SCORE_REGISTERS,
-    )
+    """x: (S, N, 3D + 2H), b: (S, 3D + 2H) -> scores: (S, H, N, TJ), and which keys were kept: (S, N, mask_words(H, K))."""
+    s, N = Shape.of(x, scores.shape[1], T), x.shape[1]
+    meta = {"TILES": TILES, "maxnreg": SCORE_REGISTERS} | ALONE
+    pairs_score[s.grid(x, TILES)](*by_seed(x, b, scores, bits), dropout.stream, N, s, **meta)
 
 
 def read(A: Tensor, x: Tensor, b: Tensor, out: Tensor) -> None:
     """A: (S, H, T, N) -> out: (S, N, D)."""
-    shape = shape_of(x, *A.shape[1:3])
-    pairs_read[grid(x, shape, TILES)](
-        A,
-        x,
-        b,
-        out,
-        x.shape[1],
-        A.stride(0),
-        x.stride(0),
-        b.stride(0),
-        out.stride(0),
-        TILES=TILES,
-        **shape,
-        num_warps=1,
-        num_stages=1,
-    )
+    s, N = Shape.of(x, *A.shape[1:3]), x.shape[1]
+    pairs_read[s.grid(x, TILES)](*by_seed(A, x, b, out), N, s, TILES=TILES, **ALONE)
 
 
-def shape_of(x: Tensor, H: int, T: int) -> dict[str, int]:
-    """The sizes that kernels are compiled for."""
-    return {
-        "T": T,
-        "TP": TILE,
-        "P": triton.next_power_of_2(T),
-        "TJ": T + T % 2,
-        "H": H,
-        "K": (x.shape[2] // H - 2) // 3,
-        "WIDTH": x.stride(1),  # from one row to the next
-    }
+def read_backward(dread: Tensor, A: Tensor, x: Tensor, b: Tensor, dA: Tensor, part: Tensor) -> None:
+    """dA: (S, H, N, TJ); the gradient of v, in its place; part: (S, parts(N, T, READ_BACK), D)."""
+    s, N = Shape.of(x, *A.shape[1:3]), x.shape[1]
+    meta = {"TILES": READ_BACK, "maxnreg": READ_BACK_REGISTERS} | ALONE
+    pairs_read_backward[s.grid(x, READ_BACK)](*by_seed(dread, A, x, b, dA, part), N, s, **meta)
 
 
-def grid(x: Tensor, shape: dict[str, int], tiles: int) -> tuple[int, int, int]:
-    """Heads, blocks of so many tiles, seeds."""
-    return shape["H"], parts(x.shape[1], shape["T"], tiles), x.shape[0]
+def score_backward(dscores: Tensor, x: Tensor, b: Tensor, part: Tensor, bits: Tensor | None) -> None:
+    """dscores: (S, H, T, N); the gradients of q and k, in their places; part: (S, parts(N, T, SCORE_BACK), 2D).
 
-
-def parts(N: int, T: int, tiles: int) -> int:
-    """How many blocks of so many tiles N rows, T an example, make."""
-    return blocks(N, TILE // triton.next_power_of_2(T) * T * tiles)
+    bits: as `score` left them, None without dropout.
+    """
+    s, N = Shape.of(x, *dscores.shape[1:3]), x.shape[1]
+    meta = {"TILES": SCORE_BACK, "maxnreg": SCORE_BACK_REGISTERS} | ALONE
+    pairs_score_backward[s.grid(x, SCORE_BACK)](*by_seed(dscores, x, b, part, bits), N, s, **meta)

@@ -135,9 +135,7 @@ def precompile_steps(stepper: Stepper, shapes: Sequence[Batch]) -> None:
     crowd, longest = stepper.crowd, shapes[-1]
     if not stepper.bf16 or fast.find(crowd.module, crowd.device, longest[0].shape[-1]) is None:
         return
-    from ctlpp.kernels.rehearsal import compiling_only
-
-    with suppress(Exception), compiling_only() as possible:  # what fails will be told when it is needed
+    with suppress(Exception), fast.precompile() as possible:  # what fails will be told when it is needed
         if possible:
             few = _two_examples(longest)
             stepper.trial(slice(0, 1)).step(0, *longest)
