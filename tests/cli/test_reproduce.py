@@ -133,7 +133,7 @@ def test_a_failure_is_reported_at_the_end_with_exit_code_1_and_taken_up_with_ret
         ("all --keep-weights 3", "--keep-weights 3: without --small all weights are kept"),
         (
             "all --no-train --out empty",
-            "no runs in empty: name the --out of an earlier reproduction, or leave out --no-train",
+            "no runs in empty: name the --out of a reproduction, or leave out --no-train",
         ),
         ("all --out file", "cannot make the folder file: File exists; choose another"),
         ("all --out src", "src holds other files (thesis.tex, …): choose an empty or a new folder as --out"),

@@ -22,59 +22,40 @@ if TYPE_CHECKING:
     from ctlpp.reproduce.plan import PlannedRun
     from ctlpp.reproduce.work import Outcome, WorkSettings
 
+Scale = Literal["full", "quick"]
+Protocol = Literal["paper", "released"] | None
+Preset = Literal["released", "paper", "quick"] | None
 PAGES_EVERY = 600.0  # seconds between results that are written while the work goes on
 ROWS = 8  # of the live table
 
 
 def reproduce(
     what: Annotated[
-        str, Argument(metavar="WHAT", help="table1, staged, similarity, repeats, tables or all.")
+        str, Argument(help="table1, staged, similarity, repeats, tables or all.", metavar="WHAT")
     ],
-    out: Annotated[Path, Option(help="The folder for runs and results.", metavar="DIR")] = Path(
-        "reproduction"
-    ),
-    scale: Annotated[
-        Literal["full", "quick"], Option(help="The paper's, or a miniature for a CPU.")
-    ] = "full",
+    out: Annotated[Path, Option(help="For runs and results.", metavar="DIR")] = Path("reproduction"),
+    scale: Annotated[Scale, Option(help="The paper's, or a miniature for a CPU.")] = "full",
     plan: Annotated[bool, Option("--plan", help="Print what would run and what it costs, and stop.")] = False,
-    only: Annotated[
-        list[str] | None, Option(help="MODEL/VARIANT, or a name from --plan; repeat it for more.")
-    ] = None,
-    seeds: Annotated[
-        str | None, Option(help="25 (that is 0 … 24), 3,7,9 or 25-49. [default: as planned]")
-    ] = None,
+    only: Annotated[list[str] | None, Option(help="MODEL/VARIANT or a name from --plan; repeatable.")] = None,
+    seeds: Annotated[str | None, Option(help="Such as 25 (that is 0 … 24), 3,7,9 or 25-49.")] = None,
     protocol: Annotated[
-        Literal["paper", "released"] | None,
-        Option(help="Of the data. [default: both for table1, else released]"),
+        Protocol, Option(help="Of the data. [default: both for table1, else released]")
     ] = None,
-    preset: Annotated[
-        Literal["released", "paper", "quick"] | None,
-        Option(help="Hyper-parameters. [default: released; quick with --scale quick]"),
-    ] = None,
+    preset: Annotated[Preset, Option(help="Hyper-parameters. [default: released; quick for quick]")] = None,
     device: Annotated[str, Option(help="auto, cpu or cuda.")] = "auto",
-    minutes: Annotated[
-        float | None, Option(help="Save and stop after so many; the same command goes on.")
-    ] = None,
-    seeds_a_piece: Annotated[
-        int | None, Option(help="Train at most so many seeds together. [default: all]")
-    ] = None,
+    minutes: Annotated[float | None, Option(help="Save and stop after so many.")] = None,
+    seeds_a_piece: Annotated[int | None, Option(help="Train at most so many seeds together.")] = None,
     retry: Annotated[bool, Option("--retry", help="Take up again what has failed.")] = False,
     no_train: Annotated[bool, Option("--no-train", help="Only make tables, figures and report.")] = False,
-    no_analysis: Annotated[
-        bool, Option("--no-analysis", help="Do not look inside the trained seeds.")
-    ] = False,
-    small: Annotated[bool, Option("--small", help="Drop the checkpoint of what is finished.")] = False,
+    no_analysis: Annotated[bool, Option("--no-analysis", help="Do not look inside the seeds.")] = False,
+    small: Annotated[bool, Option("--small", help="Drop the checkpoint of what is finished …")] = False,
     keep_weights: Annotated[
         int | None,
-        Option(
-            help="With --small: keep the weights of so many seeds per piece, best and worst first. [default: 2]"
-        ),
+        Option(help="… but the weights of so many seeds per piece, best and worst first. [default: 2]"),
     ] = None,
-    page: Annotated[
-        Path | None, Option(help="Also write the page *Does it reproduce?*", metavar="FILE.md")
-    ] = None,
+    page: Annotated[Path | None, Option(help="Also write *Does it reproduce?*", metavar="FILE.md")] = None,
 ) -> None:
-    """Reproduce the paper: train what the plan has and is not there yet, and compare with the published numbers.
+    """Reproduce the paper: train what the plan has and is not there yet, compare with the published numbers.
 
     `ctlpp reproduce all --scale quick --out miniature`
 
@@ -91,8 +72,6 @@ def reproduce(
     from ctlpp.reproduce.work import WorkSettings
     from ctlpp.runs.folder import run_folders
 
-    if keep_weights is not None and not small:
-        raise UserError(f"‹keep_weights› {keep_weights}: without ‹small› all weights are kept")
     numbers = None if seeds is None else parse_seeds(seeds)
     runs = make_plan(what, scale, seeds=numbers, only=only or (), protocol=protocol, preset=preset)
     settings = WorkSettings(
@@ -100,7 +79,7 @@ def reproduce(
         seeds_a_piece=seeds_a_piece,
         analysis=not no_analysis,
         small=small,
-        keep_weights=WorkSettings.keep_weights if keep_weights is None else keep_weights,
+        keep_weights=keep_weights,
         retry=retry,
         minutes=minutes,
     )
@@ -110,18 +89,14 @@ def reproduce(
     if not no_train:
         check_place(out, scale)
     elif not any(run_folders(out / "runs")):
-        raise UserError(
-            f"no runs in {out}: name the ‹out› of an earlier reproduction, or leave out ‹no_train›"
-        )
+        raise UserError(f"no runs in {out}: name the ‹out› of a reproduction, or leave out ‹no_train›")
     if plan:
         print_plan(runs, out, settings)
     else:
-        carry_out_and_write([] if no_train else runs, out, settings, page)
+        execute([] if no_train else runs, out, settings, page)
 
 
-def carry_out_and_write(
-    runs: Sequence[PlannedRun], out: Path, settings: WorkSettings, page: Path | None
-) -> None:
+def execute(runs: Sequence[PlannedRun], out: Path, settings: WorkSettings, page: Path | None) -> None:
     """Train what is missing, write tables and figures, and say how it ended."""
     import torch
 
@@ -144,7 +119,7 @@ def carry_out_and_write(
             write_page(out, page)
     said = written.message(outcome.seeds, sum(len(run.seeds) for run in runs))
     echo(f"{said}\nTables, figures and report in {out}")
-    report_outcome(outcome)
+    report_outcome(outcome, "try them again with --retry")
 
 
 @contextmanager
@@ -166,15 +141,16 @@ def one_line_errors() -> Iterator[None]:
         fail(line, code=1)
 
 
-def report_outcome(outcome: Outcome) -> None:
+def report_outcome(outcome: Outcome, again: str) -> None:
     """Print what did not work, and leave with the exit code that belongs to it."""
     from ctlpp.cli.main import fail
 
     for folder, reason in outcome.failed.items():
         print(f"{folder} failed: {reason}", file=sys.stderr)
     if outcome.failed:
-        remedy = "try them again with --retry, or remove a folder to begin it anew"
-        fail(f"{len(outcome.failed)} of the runs failed; {remedy}", code=1)
+        fail(
+            f"{len(outcome.failed)} of the runs failed; {again}, or remove a folder to begin it anew", code=1
+        )
     if outcome.busy:
         fail(f"{outcome.busy[0]} is in use by another process: wait for it, or choose other runs or seeds")
 
@@ -198,10 +174,10 @@ def print_plan(runs: Sequence[PlannedRun], out: Path, settings: WorkSettings) ->
         table.add_row(status.run.name, *numbers, duration(cost) if cost else "–")
         left, whole = left + planned - done, whole + cost
         for piece in status.to_do:
-            notes += [f"{piece.folder} goes on at step {piece.step:,}."] if piece.step else []
-            notes += (
-                [f"{piece.folder} failed: {piece.failure}; try it with --retry."] if piece.failure else []
-            )
+            if piece.step:
+                notes.append(f"{piece.folder} goes on at step {piece.step:,}.")
+            if piece.failure:
+                notes.append(f"{piece.folder} failed: {piece.failure}; try it with --retry.")
     whole += START[kind] if left else 0
     print_table(table, *notes, f"{plural(left)} to train: about {duration(whole)} on {DEVICES[kind]}.")
 
@@ -224,16 +200,17 @@ def demo(
     if fresh:
         for part in ("data", "runs"):
             shutil.rmtree(out / part, ignore_errors=True)
-    runs = demo_plan(seeds, steps)
+    runs, page = demo_plan(seeds, steps), (out / "report.html").resolve()
     workers = min(len(runs), os.cpu_count() or 1)
+    settings = WorkSettings(device="cpu", workers=workers, figures=True, retry=True)
     with one_line_errors():
         prove_data(runs, out)
         with live_table() as watch:
-            outcome = carry_out(runs, out, WorkSettings(device="cpu", workers=workers, figures=True), watch)
-        page = (out / "report.html").resolve()
-        write_report([out / "runs"], page, force=True)
-    print_table(demo_table(runs, out), f"Look inside every seed: open {page} in a browser")
-    report_outcome(outcome)
+            outcome = carry_out(runs, out, settings, watch)
+        if outcome.seeds:
+            write_report([out / "runs"], page, force=True)
+            print_table(demo_table(runs, out), f"Look inside every seed: open {page} in a browser")
+    report_outcome(outcome, "the same command tries them again")
 
 
 def prove_data(runs: Sequence[PlannedRun], out: Path) -> None:
@@ -259,10 +236,11 @@ def demo_table(runs: Sequence[PlannedRun], out: Path) -> Table:
     columns = ("IID", "OOD", f"seeds above {SOLVED} OOD", "paper, full size: IID", "OOD")
     table = make_table("Accuracy, mean ± standard deviation over seeds", "variant", "model", *columns, left=2)
     for run in sorted(runs, key=lambda run: run.variant, reverse=True):
-        pieces = [piece for piece in run_status(out, run).found if piece.finished]
-        found = [seed.accuracy for piece in pieces for seed in read_run(piece.folder).seeds]
-        if found:
-            iid, ood = ([accuracy[split] for accuracy in found] for split in ("iid", "ood"))
+        records = [read_run(piece.folder) for piece in run_status(out, run).found if piece.finished]
+        iid, ood = (
+            [one for record in records for one in record.accuracies(split)] for split in ("iid", "ood")
+        )
+        if iid:
             published = PUBLISHED[run.model, run.variant]
             theirs = [f"{mean:.2f}" for mean, _ in (published.iid, published.ood)]
             table.add_row(run.variant, run.model, spread(iid), spread(ood), solved(ood), *theirs)
@@ -294,7 +272,6 @@ def live_table() -> Iterator[Callable[[str], TrainingDisplay]]:
             grid.add_row(one.title, *bar, *accuracies)
         return grid
 
-    with (
-        Live(get_renderable=table, console=console, transient=True) if console.is_terminal else nullcontext()
-    ):
+    live = Live(get_renderable=table, console=console, transient=True)
+    with live if console.is_terminal else nullcontext():
         yield watch

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from ctlpp.reproduce.pieces import RunStatus
 from ctlpp.reproduce.plan import PlannedRun
 
@@ -30,30 +32,26 @@ _QUICK: dict[str, dict[str, Mapping[int, float]]] = {
     "cuda": {"lstm": {1: 0.5, 50: 0.01}, "transformer": {1: 1.0, 50: 0.02}, "ndr": {1: 2.0, 100: 0.02}},
     "cpu": {"lstm": {1: 6.0, 4: 1.6}, "transformer": {1: 30.0, 2: 16.0}, "ndr": {1: 30.0, 2: 17.0}},
 }
-_BATCH = {
-    ("lstm", "S"): 4
-}  # in the preset `released` a step is that of so many times fewer seeds; not measured
+_SMALLER_BATCHES = {("lstm", "S"): 4}  # so many times smaller in the preset `released`; not measured
 _AROUND = {"cuda": 10.0, "cpu": 3.0}  # seconds a piece: beginning, evaluations, analysis
 
 
 def seconds(run: PlannedRun, seeds: int, device: str = "cuda", steps: int | None = None) -> float:
-    """Training so many seeds of a planned run in one piece on a `cuda` or `cpu` device, with all that belongs to it."""
+    """For training so many seeds of a planned run in one piece, with all that belongs to it."""
     if not seeds:
         return 0.0
     each = (_QUICK if run.preset == "quick" else _FULL)[device][run.model]
-    smaller = _BATCH.get((run.model, run.variant), 1) if run.preset == "released" else 1
+    smaller = _SMALLER_BATCHES.get((run.model, run.variant), 1) if run.preset == "released" else 1
     steps = run.steps if steps is None else steps
     return steps * step_time(each, seeds / smaller) / 1000 + _AROUND[device]
 
 
 def step_time(each: Mapping[int, float], seeds: float) -> float:
-    """Milliseconds of a step, from what was measured: straight lines between crowds, and in proportion beyond.
+    """Milliseconds of a step, from what was measured: straight lines between crowds, in proportion beyond.
 
     >>> step_time({1: 2.0, 10: 0.5}, 10), step_time({1: 2.0, 10: 0.5}, 4), step_time({1: 2.0, 10: 0.5}, 20)
     (5.0, 3.0, 10.0)
     """
-    import numpy as np
-
     most = max(each)
     if seeds > most:
         return each[most] * seeds

@@ -1,7 +1,7 @@
 """Pieces: a planned run is cut by seeds, and every piece is a run folder `OUT/runs/<name>/<first>-<last>`.
 
-A seed belongs to one piece. What is begun stays as it was cut, so a run can be trained with other seeds tomorrow than
-today, or by two processes at a time. A piece that failed has a note beside its folder, `<first>-<last>.failed.json`.
+A seed belongs to one piece. What is begun stays as it was cut: a run can be trained with other seeds tomorrow
+than today, or by two processes. A piece that failed has a note beside it, `<first>-<last>.failed.json`.
 
 Example:
     >>> cut([0, 1, 2, 5, 6, 7, 8, 9], at_most=3)

@@ -1,4 +1,4 @@
-"""Plans: lists of runs to be trained. The paper's experiments, two of our own that explain differences, and the demo.
+"""Plans are lists of runs: the paper's experiments, two of our own that explain differences, and the demo.
 
 Example:
     >>> for run in plan("table1", only=["ndr/R"]):
@@ -23,14 +23,7 @@ from ctlpp.training.recipe import RECIPES, Recipe, recipe_for
 Scale = Literal["full", "quick"]
 Options = tuple[tuple[str, Any], ...]  # keyword arguments, hashable
 
-EXPERIMENTS = {
-    "table1": "accuracy of three models on A and R, under both protocols",
-    "staged": "the grid of S: shared functions by shared symbols",
-    "similarity": "what a successful and a failed NDR make of the same symbols",
-    "repeats": "the same with as few distinct function sequences as the released generator draws",
-    "tables": "how much the functions themselves (the data seed) matter",
-}
-WORDS = (*EXPERIMENTS, "all")
+EXPERIMENTS = ("table1", "staged", "similarity", "repeats", "tables")
 CHECKPOINTS: dict[str, Any] = {"checkpoint_every": 0, "checkpoint_minutes": 0.75}  # what a kill may cost
 
 
@@ -123,20 +116,19 @@ FULL = Size(
 )
 _SMALL = {"symbols": 3, "functions": 6, "max_length": 5, "train": 1_500, "iid": 200, "ood": 400, "fill": 0.9}
 _SMALL_S = _SMALL | {"symbols": 4, "functions": 16, "max_length": 4, "train": 2_200, "ood": 200}
-QUICK = (
-    Size(  # on A and R the smallest data we found that an NDR learns in so few steps, whatever the protocol
-        preset="quick",
-        seeds=2,
-        transformers=2,
-        few=2,
-        shared_functions=(4, 8),
-        shared_symbols=(3,),
-        tables=2,
-        sequences="n/3",
-        data=tuple(_SMALL.items()),
-        staged=tuple(_SMALL_S.items()),
-        steps={"ndr": 800, "ndr/S": 100, "transformer": 100, "lstm": 600},
-    )
+# On A and R the smallest data we found that an NDR learns in so few steps, whatever the protocol.
+QUICK = Size(
+    preset="quick",
+    seeds=2,
+    transformers=2,
+    few=2,
+    shared_functions=(4, 8),
+    shared_symbols=(3,),
+    tables=2,
+    sequences="n/3",
+    data=tuple(_SMALL.items()),
+    staged=tuple(_SMALL_S.items()),
+    steps={"ndr": 800, "ndr/S": 100, "transformer": 100, "lstm": 600},
 )
 SIZES: dict[str, Size] = {"full": FULL, "quick": QUICK}
 
@@ -146,7 +138,7 @@ DEMO_SEEDS = 8
 
 
 def demo_plan(seeds: int = DEMO_SEEDS, steps: int | None = None) -> list[PlannedRun]:
-    """The paper's phenomenon in a few minutes on two cores; docs/training.md tells how the size was chosen."""
+    """The paper's phenomenon in a few minutes on two cores; docs/training.md explains its size."""
     return [
         PlannedRun(
             name=f"{model}-{variant}",
@@ -173,14 +165,13 @@ def plan(
 ) -> list[PlannedRun]:
     """The runs of an experiment, or of all, in the order in which they are to be trained.
 
-    First A and R, model by model (Bi-LSTM, NDR, Transformer): the released protocol, the same with repeated sequences,
-    which is nearest to the authors' data, then the protocol `paper`. Then the grid of S, then other function tables.
+    First A and R, model by model (Bi-LSTM, NDR, Transformer): the released protocol, the same with repeated
+    sequences (nearest to the authors' data), the protocol `paper`. Then S, then other function tables.
 
-    seeds: those of every run, in place of the planned ones. only: runs of these `MODEL/VARIANT`, or of these names.
-    protocol: in place of the planned ones (both for table1, else `released`). preset: hyper-parameters, likewise.
+    seeds, protocol, preset: in place of the planned ones. only: `MODEL/VARIANT`, or names of runs.
     """
     for argument, value, choices in (
-        ("experiment", what, WORDS),
+        ("experiment", what, (*EXPERIMENTS, "all")),
         ("‹scale›", scale, get_args(Scale)),
         ("‹protocol›", protocol, PROTOCOLS),
         ("‹preset›", preset, tuple(RECIPES)),

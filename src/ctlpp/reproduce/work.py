@@ -38,11 +38,13 @@ class WorkSettings:
 
     device: str = "auto"
     workers: int = 1  # processes of one thread each; more than one for small models on a CPU
-    seeds_a_piece: int | None = None  # at most; None for all that are missing
+    seeds_a_piece: int | None = None  # at most; else all that are missing
     analysis: bool = True  # look inside every seed, as `ctlpp analyze` does
     figures: bool = False  # and draw it
     small: bool = False  # drop the checkpoint of what is finished
-    keep_weights: int = 2  # with `small`: weights of so many seeds of a piece, the best and the worst first
+    keep_weights: int | None = (
+        None  # of so many seeds of a piece, best and worst first; 2 with `small`, else all
+    )
     retry: bool = False  # take up pieces that failed
     minutes: float | None = None  # stop when they are over, with everything saved
 
@@ -51,6 +53,8 @@ class WorkSettings:
             value = getattr(self, name)
             if value is not None and not value >= least:
                 raise UserError(f"‹{name}› {value}: must be {least} or more")
+        if self.keep_weights is not None and not self.small:
+            raise UserError(f"‹keep_weights› {self.keep_weights}: without ‹small› all weights are kept")
 
 
 @dataclass
@@ -111,9 +115,8 @@ def carry_out(
         outcome.failed = {piece.folder: piece.failure for piece in pieces if piece.failure}
         pieces = [piece for piece in pieces if not piece.failure]
     make_folder(out)
-    for piece, (state, reason) in (_one_by_one if settings.workers == 1 else _side_by_side)(
-        pieces, settings, watch
-    ):
+    work = _one_by_one if settings.workers == 1 else _side_by_side
+    for piece, (state, reason) in work(pieces, settings, watch):
         if state == "failed":
             outcome.failed[piece.folder] = reason
         else:
@@ -263,7 +266,7 @@ def work_on(
         shutil.rmtree(folder / "analysis", ignore_errors=True)  # one that is damaged
         analyze_run(folder, device=settings.device, figures=settings.figures, formats=["png"])
     if _is_large(folder, settings):
-        _keep_weights(folder, settings.keep_weights)
+        _keep_weights(folder, 2 if settings.keep_weights is None else settings.keep_weights)
         shutil.rmtree(folder / "checkpoint")
 
 
@@ -282,7 +285,7 @@ def _is_large(folder: Path, settings: WorkSettings) -> bool:
 
 
 def _keep_weights(folder: Path, number: int) -> None:
-    """Write `weights/seed-<n>.safetensors`, the state of an ordinary module, for some seeds of a finished piece."""
+    """Write `weights/seed-<n>.safetensors`, the state of an ordinary module, for some seeds."""
     import safetensors.torch
 
     from ctlpp.training.train import load_run
