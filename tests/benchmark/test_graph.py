@@ -275,6 +275,6 @@ def test_names_that_cannot_be_written_are_refused(name: str) -> None:
         generate(VariantSpec(groups={name: ("f",), "a": ("g",)}, train=graph, ood=ood), **SMALL)
     if name != "IN":
         with pytest.raises(
-            ValueError, match="cannot name a function: use letters and digits, beginning with"
+            ValueError, match="cannot name a function: use letters and digits, a letter first"
         ):
             generate(VariantSpec(groups={"a": (name, "g")}, train=graph, ood=ood), **SMALL)

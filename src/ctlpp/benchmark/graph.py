@@ -115,12 +115,11 @@ def check_graph(graph: Graph, name: str, groups: Groups, n_symbols: int) -> None
     if OUT not in reachable:
         raise UserError(f"{name} graph: there is no way from IN to OUT; add edges that lead there")
     for group in sorted(graph.groups()):
+        where = f"{name} graph: group {group}"
         if group not in reachable:
-            raise UserError(
-                f"{name} graph: group {group} cannot be reached from IN; add an edge to it or drop its edges"
-            )
+            raise UserError(f"{where} cannot be reached from IN; add an edge to it or drop its edges")
         if group not in leaving:
-            raise UserError(f"{name} graph: group {group} is a dead end; add an edge from it toward OUT")
+            raise UserError(f"{where} is a dead end; add an edge from it toward OUT")
     if not graph.lengths or not 1 <= min(graph.lengths) <= max(graph.lengths) <= LONGEST:
         raise UserError(f"{name} graph: lengths must be 1 to {LONGEST}, not {list(graph.lengths)}")
     for restriction in graph.restrictions:
@@ -130,16 +129,13 @@ def check_graph(graph: Graph, name: str, groups: Groups, n_symbols: int) -> None
 def _check_edges(graph: Graph, name: str, groups: Groups) -> None:
     for source, target in graph.edges:
         where = f"{name} graph: edge {source} -> {target}"
-        for node, special in ((source, IN), (target, OUT)):
-            if node != special and node not in groups:
-                raise UserError(
-                    f"{where}: unknown group {node!r}; choose from {special}, {', '.join(groups)}"
-                )
+        for node, choices in ((source, (IN, *groups)), (target, (OUT, *groups))):
+            if node not in choices:
+                raise UserError(f"{where}: unknown group {node!r}; choose from {', '.join(choices)}")
         if (source, target) == (IN, OUT):
             raise UserError(f"{where}: an example needs at least one function")
-    for edge in graph.edges:
-        if graph.edges.count(edge) > 1:
-            raise UserError(f"{name} graph: edge {edge[0]} -> {edge[1]} is given twice; once is enough")
+        if graph.edges.count((source, target)) > 1:
+            raise UserError(f"{where} is given twice; once is enough")
 
 
 def _check_restriction(
@@ -157,13 +153,9 @@ def _check_restriction(
 
 def _closure(start: str, edges: Iterable[Edge]) -> set[str]:
     """All nodes that can be reached from `start`."""
-    edges = tuple(edges)
-    found, border = {start}, [start]
-    while border:
-        node = border.pop()
-        fresh = {target for source, target in edges if source == node} - found
+    edges, found = tuple(edges), {start}
+    while fresh := {target for source, target in edges if source in found} - found:
         found |= fresh
-        border += sorted(fresh)
     return found
 
 

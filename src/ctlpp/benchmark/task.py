@@ -209,9 +209,7 @@ def check_task(task: Task) -> None:
     _check_names(task)
     for name, outputs in task.functions.items():
         if sorted(outputs) != list(range(task.n_symbols)):
-            raise UserError(
-                f"function {name} is no bijection of the {task.n_symbols} symbols: {list(outputs)}"
-            )
+            raise UserError(f"function {name} is no bijection of {task.n_symbols} symbols: {list(outputs)}")
     if len(set(task.functions.values())) < task.n_functions:
         raise UserError("two functions have the same table; all must differ")
     members = [name for names in task.groups.values() for name in names]
@@ -234,9 +232,7 @@ def _check_names(task: Task) -> None:
         raise UserError("a task needs at least two symbols and a function")
     for name in task.functions:
         if not name.isidentifier():
-            raise UserError(
-                f"{name!r} cannot name a function: use letters and digits, beginning with a letter"
-            )
+            raise UserError(f"{name!r} cannot name a function: use letters and digits, a letter first")
     for name in task.symbols:
         if not name.isalnum():
             raise UserError(f"{name!r} cannot name a symbol: use letters and digits")
@@ -253,28 +249,22 @@ def _check_variant(task: Task) -> None:
     for (name, graph), after in zip(graphs, EDGES[task.variant], strict=True):
         if set(graph.edges) != set(Graph.of(after, lengths=[]).edges):
             raise UserError(
-                f"the {name} graph does not have the edges of variant {task.variant}; use another name"
+                f"the {name} graph must have the edges of variant {task.variant}; or use another name"
             )
     shared, every = task.groups["o"] if task.variant == "S" else (), set(range(task.n_symbols))
     if len(shared) != (task.shared_functions or 0):
-        raise UserError(
-            f"shared_functions is {task.shared_functions}, but there are {len(shared)} shared functions"
-        )
+        raise UserError(f"shared_functions is {task.shared_functions}, but group o has {len(shared)}")
     rules = [*task.train_graph.restrictions, *task.ood_graph.restrictions]
     expected = {(path, function) for path in ("a1", "b1") for function in shared}
     sets = {(rule.source, rule.function): set(rule.symbols) for rule in task.train_graph.restrictions}
     if len(rules) != len(expected) or set(sets) != expected:
-        raise UserError(
-            f"variant {task.variant} restricts shared functions once after a1 and once after b1, no others"
-        )
+        raise UserError("variants restrict each shared function once after a1 and once after b1, no others")
     covered: set[int] = set()
     for function in shared:
         from_a, from_b = sets["a1", function], sets["b1", function]
         if len(from_a & from_b) != task.shared_symbols or from_a | from_b != every:
-            raise UserError(
-                f"the restrictions of {function} must share {task.shared_symbols} symbols and have all "
-                f"{task.n_symbols} together"
-            )
+            wanted = f"share {task.shared_symbols} symbols and have all {task.n_symbols} together"
+            raise UserError(f"the restrictions of {function} must {wanted}")
         covered |= from_a & from_b
     if shared and covered != every:
         raise UserError("the symbols that shared functions receive from both paths must be all together")
