@@ -35,7 +35,8 @@ def draw_accuracy(analysis: Analysis, rows: Sequence[int], value: int, titles: S
     """For each seed: (group, group) over all symbols, and (cluster, group) for one symbol (as Fig. 6)."""
     inputs = analysis.inputs
     figure = new_figure(DOUBLE, 5.6)
-    parts = figure.subfigures(1, len(rows), squeeze=False)[0]
+    widths = [1.0] * (len(rows) - 1) + [1.14]  # the last has the colour scale
+    parts = figure.subfigures(1, len(rows), squeeze=False, width_ratios=widths)[0]
     for part, row, title in zip(parts, rows, titles, strict=True):
         left, right = part.subplots(1, 2)
         part.suptitle(title)
