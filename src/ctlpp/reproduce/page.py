@@ -88,7 +88,9 @@ def check_page(page: Path) -> None:
     if page.suffix != ".md":
         raise UserError(f"‹page› {page}: the page is Markdown; name a file that ends in .md")
     if os.path.lexists(page) and not _is_page(page):
-        raise UserError(f"‹page› {page} is not such a page, so it is not replaced; choose another file")
+        raise UserError(
+            f"‹page› {page} is not a page of ctlpp reproduce, so it is not replaced; choose another file"
+        )
     check_parent(page)
 
 
