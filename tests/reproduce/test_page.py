@@ -10,8 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 from tests.reproduce.making import make_piece
 
+from ctlpp.files import UserError
 from ctlpp.reproduce.drawings import FORMATS, NAMES
-from ctlpp.reproduce.page import Summary, write_page, write_results
+from ctlpp.reproduce.page import Summary, check_page, check_report, write_page, write_results
 from ctlpp.reproduce.plan import plan
 
 NAME = "ndr-R-released"
@@ -203,3 +204,27 @@ def test_what_was_asked_for_under_another_protocol_is_on_the_page(tmp_path: Path
     assert "staged.png" in summary.figures
     assert "| Bi-LSTM | paper | 4 | 0.60 ± 0.14 (2) |" in page
     assert "| NDR on R, paper, preset quick | 0.60 (2), 0.60 (2) |" in page
+
+
+def test_a_page_replaces_an_earlier_page_only(tmp_path: Path) -> None:
+    mine, page, text = tmp_path / "mine.md", tmp_path / "page.md", tmp_path / "page.txt"
+    mine.write_text("# Mine\n")
+    write_page(tmp_path, page)
+    check_page(page)
+    check_page(tmp_path / "docs" / "new.md")
+    for path, line in {
+        tmp_path: f"page {tmp_path} is a folder: name the file to write, like {tmp_path / 'reproduction.md'}",
+        text: f"page {text}: the page is Markdown; name a file that ends in .md",
+        mine: f"page {mine} is not a page of ctlpp reproduce, so it is not replaced; choose another file",
+        mine / "page.md": f"cannot write {mine / 'page.md'}: {mine} is not a folder; choose another place",
+    }.items():
+        with pytest.raises(UserError, match=f"^{re.escape(line)}$"):
+            check_page(path)
+
+
+def test_a_report_replaces_an_earlier_report_only(tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    path.write_text("<title>Mine</title>")
+    line = f"{path} is not a report of ctlpp, so it is not replaced: move it, or choose another out"
+    with pytest.raises(UserError, match=f"^{re.escape(line)}$"):
+        check_report(tmp_path)
