@@ -1,6 +1,5 @@
 """The page in a real browser, from disk and without a network."""
 
-import json
 import re
 import shutil
 from itertools import pairwise
@@ -8,12 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from tests.report.conftest import (
     Open,
-    edit,
     make_run,
     make_task,
     outdate,
@@ -21,7 +17,6 @@ from tests.report.conftest import (
     write_analysis,
     write_history,
 )
-from tests.report.test_compare import full_size
 
 from ctlpp.report.page import write_report
 
@@ -55,18 +50,9 @@ def written(tmp_path: Path) -> Path:
     return tmp_path / "report.html"
 
 
-def with_iid(run: Path, *accuracies: float) -> Path:
-    """The same run, with other accuracies on data like its training data."""
-    result = json.loads((run / "result.json").read_text())
-    for seed, iid in zip(result["seeds"], accuracies, strict=True):
-        seed["accuracy"]["iid"] = iid
-    edit(run / "result.json", seeds=result["seeds"])
-    return run
-
-
 def sides(page: Any) -> list[str]:
-    """The two seeds that are shown."""
-    return [" ".join(text.split()) for text in page.locator(".who").all_inner_texts()]
+    """The two seeds that are shown, without the names of their runs."""
+    return [" ".join(text.split()[:-1]) for text in page.locator(".who").all_inner_texts()]
 
 
 def test_it_draws_everything_offline_and_every_run_as_what_it_is(opened: Open, report: Path) -> None:
@@ -104,35 +90,26 @@ def test_choosing_a_seed_a_symbol_and_an_order_changes_the_matrix(opened: Open, 
     assert shown.picture(1) != beside
 
 
-def test_a_failed_seed_stands_beside_a_successful_one(opened: Open, report: Path) -> None:
-    page = opened(report).page
-    assert [side.partition(" IID")[0] for side in sides(page)] == ["Seed 0", "Seed 1"]
-    assert page.locator(".pair > .first .cluster").count() == 2
-    assert page.locator(".pair > .second .cluster").count() == 1
-    tables = page.locator(".pair > .first table.heat")
-    assert tables.first.locator("tbody td").all_inner_texts() == ["1.00", "0.00", "0.00", "1.00"]
-    assert tables.last.locator("tbody td").all_inner_texts() == ["1.00", "0.00", "0.00", "1.00"]
-    assert tables.first.locator("td.framed").count() == 2
-
-
-def test_it_opens_on_the_worst_seed_that_has_learned_its_data_where_another_succeeds(
+def test_it_opens_on_the_worst_seed_that_has_learned_its_data_beside_one_that_succeeds(
     opened: Open, tmp_path: Path
 ) -> None:
-    with_iid(make_run(tmp_path / "a-stuck", (0.1, 0.2, 0.6, 1.0)), 0.56, 0.95, 1.0, 1.0)
+    unlearned = {"accuracy": {"iid": 0.56, "ood": 0.1}}
+    with_seeds(make_run(tmp_path / "a-stuck", (0.1, 0.1, 0.6, 1.0)), {0: unlearned, 1: unlearned})
     make_run(tmp_path / "b-fails", (0.2, 0.3))
-    make_run(tmp_path / "c-differs", (0.9, 0.4, 0.97))
+    make_run(tmp_path / "c-differs", (0.4, 0.9, 0.97))
     shown = opened(written(tmp_path))
-    assert sides(shown.page) == [
-        "Seed 1 IID 1.00, OOD 0.40 not solved c-differs",
-        "Seed 2 IID 1.00, OOD 0.97 solved c-differs",
-    ]
+    assert sides(shown.page) == ["Seed 0 IID 1.00, OOD 0.40 not solved", "Seed 2 IID 1.00, OOD 0.97 solved"]
+    assert [shown.page.locator(f".pair > .{side} .cluster").count() for side in ("first", "second")] == [2, 1]
+    tables = shown.page.locator(".pair > .first table.heat")
+    for table in (tables.first, tables.last):
+        assert table.locator("tbody td").all_inner_texts() == ["1.00", "0.00", "0.00", "1.00"]
+    assert tables.first.locator("td.framed").count() == 2
     table = "document.querySelector('#run-table').parentElement"
     assert shown.page.evaluate(f"{table}.scrollWidth <= {table}.clientWidth"), "all columns are seen"
     assert shown.page.locator("#unlearned").count() == 0
     shown.choose("choose-run", "0")
-    assert [side.partition(" IID")[0] for side in sides(shown.page)] == ["Seed 2", "Seed 3"]
+    assert sides(shown.page)[0].startswith("Seed 2")
     assert shown.page.inner_text("#unlearned").startswith("2 of 4 seeds")
-    assert shown.page.locator("#few").count() == 1
 
 
 def test_sorting_and_filtering(opened: Open, report: Path) -> None:
@@ -243,27 +220,12 @@ def test_it_prints_in_full_with_the_settings_that_are_open(opened: Open, report:
         assert set(found) == {"avoid"}, "headings stay with their content"
 
 
-def test_a_run_evaluated_once_has_dots_and_a_narrow_range_of_the_loss_enough_digits(
-    opened: Open, tmp_path: Path
-) -> None:
-    run = make_run(tmp_path / "run", (0.9, 0.4, 0.97))
-    write_history(run / "metrics.parquet", range(3), [300])
-    table = pq.read_table(run / "metrics.parquet")
-    losses = pa.array([(1.3001, 1.3004, 1.3009)[seed] for seed in table["seed"].to_pylist()])
-    pq.write_table(table.set_column(5, "loss", losses), run / "metrics.parquet")
-    figures = opened(written(tmp_path)).page.locator("#curves figure")
-    assert figures.first.locator("circle").count() == 3
-    assert figures.last.locator("text").all_text_contents()[:3] == ["1.3001", "1.3005", "1.3009"]
-
-
 def test_diverged_seeds_stand_apart_from_the_measures_of_the_others(opened: Open, tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", (0.1, 0.2, 0.6, 0.3, 0.5, 1.0))
     with_seeds(run, dict.fromkeys((0, 1, 2), DIVERGED))
-    edit(run / "analysis" / "analysis.json", correlations={"interchange_across": {"pearson": -0.003}})
     page = opened(written(tmp_path)).page
     cells = page.locator("#measures tbody tr").first.locator("td").all_inner_texts()
     assert cells[2] == "1.00", "the mean is without seed 0"
-    assert cells[3].strip() == "0.00", "nothing is printed as minus zero"
     plot = page.locator("#measures figure").first
     assert (plot.locator("circle.dot").count(), plot.locator("path.cross").count()) == (3, 3)
 
@@ -298,19 +260,6 @@ def test_old_analyses_are_marked_and_correlations_over_all_seeds_have_a_column(
     assert shown.column(13)[0].splitlines() == ["analysed", "at step 164 of 300"]
     for place in ("#inside .stale", "#measures .stale"):
         assert shown.page.locator(place).count() == 1, "once for both seeds"
-
-
-def test_results_stand_beside_the_published_ones(opened: Open, tmp_path: Path) -> None:
-    run = make_run(tmp_path / "full", (0.3, 1.0, 0.9), analysed=False)
-    (run / "config.json").write_text(json.dumps(full_size("ndr", "R") | {"seeds": [0, 1, 2]}))
-    row = opened(written(tmp_path)).page.locator("#results .cards tbody tr").first
-    cells = {
-        cell.get_attribute("data-label"): cell.inner_text().splitlines() for cell in row.locator("td").all()
-    }
-    assert cells["OOD"][0] == "0.73 ± 0.38"
-    assert cells["Published OOD"] == ["0.75 ± 0.27", "8 of 25 solved", "IID 1.00 ± 0.01"]
-    assert cells["Difference, OOD"][0] == "−0.02"
-    assert cells["Solved"][0] == "1 of 3"
 
 
 def test_the_grid_of_s_has_a_setting_per_cell_and_other_settings_have_their_own(

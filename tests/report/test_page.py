@@ -7,7 +7,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.report.conftest import edit, make_run, make_task, outdate
@@ -125,11 +124,3 @@ def test_whatever_a_file_says_there_is_a_page(tmp_path: Path, data: st.DataObjec
             assert str(error).startswith("no runs in or under")  # noqa: PT017
         else:
             assert make_page(records).startswith("<!doctype html>")
-
-
-@pytest.mark.parametrize("names", ["symbols", "functions", "groups"])
-def test_names_that_no_file_can_hold_are_damage(tmp_path: Path, names: str) -> None:
-    path = make_run(tmp_path / "run", (0.5, 0.5)) / "analysis" / "analysis.json"
-    content = json.loads(path.read_text())
-    edit(path, **{names: ["\ud800"] * len(content[names])})
-    assert make_page(find_runs([tmp_path])).startswith("<!doctype html>")
