@@ -55,11 +55,8 @@ def test_the_difference_is_as_cautious_as_that_of_a_verdict() -> None:
     assert (gap, low, high) == pytest.approx((0.22, -0.07, 0.51), abs=0.006)
 
 
-def test_other_evaluations_or_precision_leave_a_run_comparable() -> None:
+def test_whatever_differs_is_named_except_evaluations_and_precision() -> None:
     assert mismatches(full_size("ndr", "R", eval_every=7, precision="bf16", checkpoint_minutes=1.0)) == []
-
-
-def test_whatever_differs_is_named() -> None:
     config = full_size("ndr", "R", steps=10)
     config["options"]["width"] = 64
     assert mismatches(config) == ["changed: steps, width"]

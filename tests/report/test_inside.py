@@ -20,6 +20,7 @@ from ctlpp.report.packing import FINEST, MISSING, Bytes, Package, coarsen, quant
 from ctlpp.runs.folder import find_runs, read_run
 from ctlpp.statistics.correlation import correlate
 
+MANY = [f"f{at}" for at in range(200)]
 values = st.lists(st.floats(-1, 1) | st.just(float("nan")), min_size=1, max_size=50)
 
 
@@ -73,6 +74,7 @@ def test_similarities_clusters_and_answers_arrive(tmp_path: Path) -> None:
         ({"format": 7}, "another version"),
         ({"functions": ["a"] * 8}, "functions are missing, too many or not distinct"),
         ({"groups": {"a": ["a", "b"]}}, "do not hold every function once"),
+        ({"seeds": list(range(999)), "functions": MANY, "groups": {"a": MANY}}, "too large for a page"),
     ],
 )
 def test_an_analysis_that_cannot_be_is_refused(tmp_path: Path, change: dict[str, Any], reason: str) -> None:
@@ -81,13 +83,6 @@ def test_an_analysis_that_cannot_be_is_refused(tmp_path: Path, change: dict[str,
     package = packed(run)
     assert reason in package.facts["inside_missing"]["text"]
     assert reason in package.damage[0]
-
-
-def test_an_analysis_that_is_too_large_for_a_page_is_refused(tmp_path: Path) -> None:
-    run = make_run(tmp_path / "run")
-    many = [f"f{at}" for at in range(200)]
-    edit(run / "analysis" / "analysis.json", seeds=list(range(999)), functions=many, groups={"a": many})
-    assert "too large for a page" in packed(run).facts["inside_missing"]["text"]
 
 
 @pytest.mark.parametrize("name", ["similarity", "pairs", "interchange"])

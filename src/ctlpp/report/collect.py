@@ -15,6 +15,7 @@ from ctlpp.report.compare import SPLITS
 from ctlpp.report.inside import add_inside
 from ctlpp.report.packing import Package, quantise
 from ctlpp.runs.folder import RunRecord
+from ctlpp.runs.history import TRAINING
 from ctlpp.runs.untrusted import DamagedError, as_dict, as_int, as_list, as_str, read_columns
 from ctlpp.statistics.summary import summarise
 from ctlpp.training.recipe import RECIPES
@@ -171,7 +172,7 @@ def add_curves(package: Package, record: RunRecord) -> None:
     except (TypeError, ValueError) as error:
         raise DamagedError("metrics.parquet holds texts where numbers should be") from error
     split = np.array(table["split"].to_pylist(), dtype=object)
-    shown = (length == 0) & np.isfinite(step) & np.isfinite(seed) & np.isin(split, [*SPLITS, "training"])
+    shown = (length == 0) & np.isfinite(step) & np.isfinite(seed) & np.isin(split, [*SPLITS, TRAINING])
     steps, seeds = np.unique(step[shown]), np.unique(seed[shown])
     if not len(steps) or len(seeds) > MOST_SEEDS:
         raise DamagedError("metrics.parquet has no evaluations that can be drawn")
@@ -189,7 +190,7 @@ def add_curves(package: Package, record: RunRecord) -> None:
     for name in SPLITS:
         if (split[shown] == name).any():
             package.add(f"curve_{name}", quantise(fill(accuracy, split == name), 0, 1))
-    losses = np.log10(fill(loss, (split == "training") & (loss > 0)))
+    losses = np.log10(fill(loss, (split == TRAINING) & (loss > 0)))
     if len(known := losses[np.isfinite(losses)]):
         facts["loss"] = [round(float(known.min()), 6), round(float(known.max()), 6)]
         package.add("curve_loss", quantise(losses, known.min(), known.max()))

@@ -113,7 +113,6 @@ def results(records: Sequence[RunRecord]) -> list[dict[str, Any]]:
     Of Transformers at the paper's setting there is a second entry for the seeds that the paper's rule keeps.
     """
     entries = []
-    number = {id(record): at for at, record in enumerate(records)}
     for same in group_by_setting(records):
         reasons, names = mismatches(same[0].config), _names(same[0].config)
         selections = {"": merge(same)}
@@ -123,7 +122,7 @@ def results(records: Sequence[RunRecord]) -> list[dict[str, Any]]:
             trained = [seed for seed in seeds if not seed.diverged]
             found = {split: _summarise(trained, split, len(seeds) - len(trained)) for split in SPLITS}
             entry: dict[str, Any] = {
-                "runs": [number[id(record)] for record in same],
+                "runs": [records.index(record) for record in same],
                 "note": note,
                 "reasons": reasons,
                 "cell": _cell(same[0]) if names[1] == "S" else None,
