@@ -55,21 +55,18 @@ def reference(model: nn.Module, tokens: Tensor) -> Tensor:
     return torch.stack(logits)
 
 
-@pytest.mark.parametrize("length", [1, 3, 6, 8])
-def test_ndr_equals_its_reference(length: int, assert_equals_reference: Callable[..., None]) -> None:
-    assert_equals_reference(NDR(9, 4, **SMALL), reference, torch.randint(9, (2, length)))
+def test_ndr_equals_its_reference(assert_equals_reference: Callable[..., None]) -> None:
+    for length in (1, 3, 6, 8):
+        assert_equals_reference(NDR(9, 4, **SMALL), reference, torch.randint(9, (2, length)))
 
 
-def test_evaluation_takes_more_steps_than_training() -> None:
+def test_evaluation_takes_as_many_steps_as_it_is_told_or_those_of_training() -> None:
     model, seen = NDR(9, 4, **SMALL), []
     model.layer.register_forward_hook(lambda *_: seen.append("step"))
     model(torch.zeros(1, 3, dtype=torch.long))
     assert len(seen) == 2
     model.eval()(torch.zeros(1, 3, dtype=torch.long))
     assert len(seen) == 2 + 3
-
-
-def test_without_a_test_depth_evaluation_takes_as_many_steps_as_training() -> None:
     assert NDR(9, 4, depth=8, test_depth=None).test_depth == 8
 
 
@@ -153,13 +150,13 @@ def test_a_better_match_nearby_takes_from_everything_farther_and_from_nothing_ne
     assert (after[at + 1 :] <= before[at + 1 :] + 1e-12).all()
 
 
-@pytest.mark.parametrize("length", range(1, 10))
-def test_columns_are_met_nearest_first_and_the_right_one_before_the_left(length: int) -> None:
-    near = look(length).near
-    for i in range(length):
-        for n, j in enumerate(nearest_first(i, length)):
-            met = [i, *nearest_first(i, length)[: n + 1]]
-            assert near[i, j].nonzero().flatten().tolist() == sorted(met)
+def test_columns_are_met_nearest_first_and_the_right_one_before_the_left() -> None:
+    for length in range(1, 10):
+        near = look(length).near
+        for i in range(length):
+            for n, j in enumerate(nearest_first(i, length)):
+                met = [i, *nearest_first(i, length)[: n + 1]]
+                assert near[i, j].nonzero().flatten().tolist() == sorted(met)
 
 
 def test_attention_keeps_its_precision_under_autocast() -> None:

@@ -31,7 +31,7 @@ FORMAT = 1  # of run folders and checkpoints; raised when an older one cannot be
 SAVING = ("checkpoint_every", "checkpoint_minutes")  # settings of a recipe that leave the results alone
 _MARKS = ("config.json", "result.json", "metrics.parquet")  # a folder with one of these may be a run
 _INSIDE = ("analysis", "checkpoint")  # folders of a run
-_OURS = {*_MARKS, *_INSIDE, ".lock"}
+_OURS = {*_MARKS, "checkpoint", ".lock"}
 _DECIDES = ("model", "options", "variant", "protocol", "vocab_size", "n_classes", "seeds", "parameters")
 _KINDS: dict[str, type | tuple[type, ...]] = {  # of what is read from a config
     **dict.fromkeys(("options", "recipe", "data", "engine", "versions"), dict),
