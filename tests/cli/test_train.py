@@ -192,7 +192,7 @@ MISTAKES = {  # MODEL, VARIANT and options
     "gru R --size depth=3": "--size depth=3: gru has no depth; choose from embedding, width, dropout",
     "ndr R --size width=-3": "--size width=-3: use a whole number from 1 to 65536",
     "ndr R --size dropout=1": "--size dropout=1: use a number from 0 to below 1",
-    "ndr R --size heads=3": "--size heads=3: must divide the width, 64; use 2 or 4",
+    "ndr R --size heads=3": "--size heads=3: must divide the width, 64",
     "nowhere:model R": "model 'nowhere:model': cannot import nowhere: ModuleNotFoundError: ",
     "own:model R": "model 'own:model': own has no 'model'",
     "own:text R": "model 'own:text': text is of type str, not a callable",

@@ -15,6 +15,7 @@ from tests.training.conftest import RECIPE, rows
 
 from ctlpp.runs import checkpoint
 from ctlpp.runs.folder import locked
+from ctlpp.training import loop
 from ctlpp.training.loop import Interrupted
 from ctlpp.training.train import Run, load_run, train
 
@@ -55,6 +56,21 @@ def test_ctrl_c_saves_and_says_how_to_resume_and_resuming_is_exact(go: Go, run: 
     assert str(caught.value) == f"interrupted: step 10 is saved in {run}; go on with resume=True"
     assert not (run / "result.json").exists()
     assert torch.equal(go(resume=True).crowd.weights, whole.crowd.weights)
+    assert rows(run) == rows(tmp_path / "whole")
+
+
+def test_an_evaluation_that_is_interrupted_is_made_up_for(
+    go: Go, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def impatient(*args: object, **options: object) -> None:
+        raise KeyboardInterrupt  # as a second Ctrl-C does
+
+    go(out=tmp_path / "whole")
+    with monkeypatch.context() as patched:
+        patched.setattr(loop, "evaluate", impatient)
+        with pytest.raises(Interrupted, match=r"step 4 is saved"):
+            go()
+    go(resume=True)
     assert rows(run) == rows(tmp_path / "whole")
 
 

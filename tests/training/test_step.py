@@ -146,32 +146,6 @@ def test_a_seed_that_diverges_is_frozen_and_the_others_do_not_notice(group: int)
     assert struck.crowd.seed_buffers["seen"].tolist() == [8, 8, 2, 8]
 
 
-def test_running_statistics_belong_to_each_seed() -> None:
-    class Normed(nn.Module):
-        def __init__(self, vocab_size: int, n_classes: int) -> None:
-            super().__init__()
-            self.embed, self.norm = nn.Embedding(vocab_size, 4), nn.BatchNorm1d(4)
-            self.classify = nn.Linear(4, n_classes)
-
-        def forward(self, tokens: Tensor) -> Tensor:
-            logits: Tensor = self.classify(self.norm(self.embed(tokens).mean(1)))
-            return logits
-
-    def run(seeds: list[int]) -> Crowd:
-        crowd = init_crowd(Normed, 8, 4, seeds)
-        names = ("norm.running_mean", "norm.running_var", "norm.num_batches_tracked")
-        buffers = dict(crowd.module.named_buffers())
-        crowd.seed_buffers |= {name: torch.stack([buffers[name]] * len(seeds)) for name in names}
-        stepper = Stepper(crowd, RECIPE, Optimizer.of(crowd), 3)
-        for step in range(4):
-            stepper.step(step, *batch(step))
-        return crowd
-
-    crowd, alone = run([0, 1, 2]), run([1])
-    assert_same_seed(crowd, alone, 1)
-    assert not torch.equal(*crowd.seed_buffers["norm.running_mean"][:2])
-
-
 def test_bad_seeds_are_named() -> None:
     for seeds, text in [
         ([], "no seeds: give at least one"),

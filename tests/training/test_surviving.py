@@ -1,14 +1,12 @@
 """Runs that are killed for real, at random moments."""
 
 import json
-import os
 import random
 import runpy
 import signal
 import subprocess
 import sys
 import time
-from contextlib import nullcontext
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -16,8 +14,6 @@ import pytest
 import torch
 
 from ctlpp.runs import checkpoint
-from ctlpp.training import loop
-from ctlpp.training.evaluate import evaluate
 
 SCRIPT = """
 import sys, torch
@@ -103,39 +99,3 @@ def test_ctrl_c_or_an_end_by_the_system_waits_for_the_step_and_saves(
     last = errors.strip().splitlines()[-1]
     assert f"is saved in {tmp_path / 'run'}; go on with resume=True" in last
     assert not (tmp_path / "run" / "result.json").exists()
-
-
-def test_an_evaluation_that_is_interrupted_is_made_up_for(
-    script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def impatient(*args: object, **options: object) -> None:
-        raise KeyboardInterrupt  # as a second Ctrl-C does
-
-    whole, cut = tmp_path / "whole", tmp_path / "cut"
-    script.write_text(SCRIPT.replace("eval_every=7", "eval_every=200"))
-    for folder, way in ((whole, evaluate), (cut, impatient), (cut, evaluate)):
-        monkeypatch.setattr(sys, "argv", [str(script), str(folder)])
-        with (
-            monkeypatch.context() as patched,
-            pytest.raises(KeyboardInterrupt) if way is impatient else nullcontext(),
-        ):
-            patched.setattr(loop, "evaluate", way)
-            runpy.run_path(str(script))
-    assert pq.read_table(cut / "metrics.parquet") == pq.read_table(whole / "metrics.parquet")
-    results = [json.loads((folder / "result.json").read_text())["seeds"] for folder in (cut, whole)]
-    assert results[0] == results[1]
-
-
-@pytest.mark.skipif(os.name == "nt", reason="no file locks")
-def test_two_processes_cannot_train_in_one_folder(script: Path, tmp_path: Path) -> None:
-    first = start(script, tmp_path / "run")
-    assert first.stdout is not None
-    first.stdout.readline()
-    first.send_signal(signal.SIGSTOP)
-    try:
-        second = start(script, tmp_path / "run")
-        _, errors = second.communicate()
-        assert f"{tmp_path / 'run'} is in use by another process" in errors
-    finally:
-        first.kill()
-        first.communicate()
