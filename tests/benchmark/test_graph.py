@@ -198,6 +198,7 @@ MISTAKES = [  # a line of TOML, what somebody wrote instead, what is said
     ("[ood]\n", "[ood]\nfill = 2\n", "unknown key 'fill'; choose from edges, lengths, restrictions"),
     ("[ood]\nedges", "[ood]\n#", "the entry 'edges' is missing"),
     ("mine", "S", "S is a variant of the paper: give your graph a name of its own"),
+    ("mine", " ", "' ' cannot name a variant: use a printable text"),
     ("mine", "a\\nb", "the entry 'name' must have a printable text, not 'a\\nb'"),
     ("[groups]", "[groups", "not a readable TOML file"),
     ("[groups]", "x = " + 2000 * "[" + "\n[groups]", "not a readable TOML file"),

@@ -230,6 +230,8 @@ def check_task(task: Task) -> None:
 def _check_names(task: Task) -> None:
     if task.n_symbols < 2 or task.n_functions < 1:
         raise UserError("a task needs at least two symbols and a function")
+    if not task.variant.strip() or not task.variant.isprintable():
+        raise UserError(f"{task.variant!r} cannot name a variant: use a printable text")
     for name in task.functions:
         if not name.isidentifier():
             raise UserError(f"{name!r} cannot name a function: use letters and digits, a letter first")
