@@ -30,13 +30,13 @@ DATA = ("seed", "shared_functions", "shared_symbols")
 
 
 def planned(name: str) -> PlannedRun:
-    """A cell of the full plan by its name."""
-    return next(cell for cell in plan("all", "full") if cell.name == name)
+    """A run of the full plan by its name."""
+    return next(run for run in plan("all", "full") if run.name == name)
 
 
 def make_piece(
     out: Path,
-    cell: PlannedRun | str,
+    run: PlannedRun | str,
     accuracies: Sequence[float],
     *,
     first: int = 0,
@@ -45,16 +45,16 @@ def make_piece(
     analysed: bool = False,
     **other: Any,
 ) -> Path:
-    """A finished piece of a cell; seed `first + i` has the i-th accuracy on ood."""
-    cell = planned(cell) if isinstance(cell, str) else cell
+    """A finished piece of a run; seed `first + i` has the i-th accuracy on ood."""
+    run = planned(run) if isinstance(run, str) else run
     seeds = range(first, first + len(accuracies))
     iids = [iid] * len(accuracies) if isinstance(iid, int | float) else list(iid)
-    folder = out / "runs" / cell.name / f"{seeds[0]}-{seeds[-1]}"
+    folder = out / "runs" / run.name / f"{seeds[0]}-{seeds[-1]}"
     folder.mkdir(parents=True)
-    task = task_of(cell)
-    (folder / "config.json").write_text(json.dumps(config(cell, task, seeds) | other))
+    task = task_of(run)
+    (folder / "config.json").write_text(json.dumps(config(run, task, seeds) | other))
     result = {
-        "steps": cell.steps,
+        "steps": run.steps,
         "seconds": 4321.0,
         "seeds": [
             result_of(seed, inside, outside, seed in diverged)
@@ -62,34 +62,32 @@ def make_piece(
         ],
     }
     (folder / "result.json").write_text(json.dumps(result))
-    write_curves(folder / "metrics.parquet", seeds, iids, accuracies, cell.steps)
+    write_curves(folder / "metrics.parquet", seeds, iids, accuracies, run.steps)
     if analysed:
         write_analysis(folder / "analysis", task, seeds)
     return folder
 
 
-def task_of(cell: PlannedRun) -> Task:
-    """The task of a cell."""
+def task_of(run: PlannedRun) -> Task:
+    """The task of a run."""
     sizes = {"symbols": 8, "functions": 32, "max_length": 6}
-    options = {key: value for key, value in cell.options.items() if key in (*DATA, *sizes)}
-    return make_task(cell.variant, protocol=cell.protocol, **sizes | options)
+    options = {key: value for key, value in run.options.items() if key in (*DATA, *sizes)}
+    return make_task(run.variant, protocol=run.protocol, **sizes | options)
 
 
-def config(cell: PlannedRun, task: Task, seeds: Sequence[int]) -> dict[str, Any]:
+def config(run: PlannedRun, task: Task, seeds: Sequence[int]) -> dict[str, Any]:
     """The `config.json` of a piece."""
     made = config_of(
         task,
         seeds,
-        model=cell.model,
-        preset=cell.preset,
-        options=dict(MODELS[cell.model].sizes[cell.preset]),
-        recipe=json.loads(json.dumps(asdict(cell.recipe))),
-        parameters={"lstm": 407_816, "transformer": 155_018, "ndr": 673_299}[cell.model],
+        model=run.model,
+        preset=run.preset,
+        options=dict(MODELS[run.model].sizes[run.preset]),
+        recipe=json.loads(json.dumps(asdict(run.recipe))),
+        parameters={"lstm": 407_816, "transformer": 155_018, "ndr": 673_299}[run.model],
         engine=ENGINE,
     )
-    made["task"]["recipe"] = json.loads(
-        json.dumps(Settings(variant=cell.variant, **cell.options).of_splits())
-    )
+    made["task"]["recipe"] = json.loads(json.dumps(Settings(variant=run.variant, **run.options).of_splits()))
     return made
 
 
