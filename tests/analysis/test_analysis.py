@@ -115,9 +115,10 @@ def test_every_pair_and_single_is_answered_as_the_network_answers_it(
     of_two_codes: Analysis, two_codes: Crowd
 ) -> None:
     member, inputs = two_codes.member(1), of_two_codes.inputs
+    every = inputs.pairs_with(np.arange(inputs.n_functions))
     with torch.no_grad():
-        pairs, singles = (member(tokens).argmax(-1) for tokens in (inputs.pairs(), inputs.singles()))
-    assert (of_two_codes.answers[1].ravel() == pairs.numpy()).all()
+        pairs, singles = (member(tokens).argmax(-1) for tokens in (every, inputs.singles()))
+    assert (of_two_codes.answers[1].swapaxes(0, 1).ravel() == pairs.numpy()).all()
     assert (of_two_codes.singles[1].ravel() == singles.numpy()).all()
 
 

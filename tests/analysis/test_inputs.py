@@ -35,9 +35,9 @@ def test_tokens_are_those_of_the_dataset(order: str) -> None:
     inputs = Inputs.of(dataset.task)
     tokens, targets = dataset.tensors("pairs")[2]
     expected = {tuple(row): int(target) for row, target in zip(tokens.tolist(), targets, strict=True)}
-    found = {
-        tuple(row): int(a) for row, a in zip(inputs.pairs().tolist(), inputs.answer.ravel(), strict=True)
-    }
+    rows = inputs.pairs_with(np.arange(inputs.n_functions)).tolist()  # ordered by the second function
+    answers = inputs.answer.swapaxes(0, 1).ravel().tolist()
+    found = {tuple(row): answer for row, answer in zip(rows, answers, strict=True)}
     assert found == expected
     assert sorted(map(tuple, inputs.singles().tolist())) == sorted(
         map(tuple, dataset.tensors("singles")[1][0].tolist())

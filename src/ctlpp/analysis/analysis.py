@@ -23,20 +23,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ctlpp.analysis import geometry
 from ctlpp.analysis.forward import activations, answers, in_parts
-from ctlpp.analysis.geometry import (
-    Clustering,
-    across_and_within,
-    by_value,
-    chord,
-    cka,
-    cluster,
-    codes_per_symbol,
-    extract_codes,
-    probe,
-    similarity,
-    symbol_distance,
-)
 from ctlpp.analysis.inputs import Array, Inputs
 from ctlpp.analysis.interchange import (
     Donors,
@@ -71,7 +59,7 @@ class Analysis:
     codes: Array  # of the state behind each (first, symbol), (S, F, n); -1 where none is needed
     measures: dict[str, Array]  # one number per seed, (S,); nan where it is not defined
     similarity: Array | None = None  # of readouts, (S, values, F, F)
-    clusters: list[list[Clustering]] | None = None  # of them, by seed and value
+    clusters: list[list[geometry.Clustering]] | None = None  # of them, by seed and value
     layout: Layout | None = None  # how the model carries its state
     effect: Array | None = None  # of every position, (S, layers or steps, what is changed there)
     position: Array | None = None  # layer or step, and what is changed there, (S, 2)
@@ -155,7 +143,8 @@ def _ask(crowd: Crowd, inputs: Inputs, bases: int, advance: Callable[[int], None
         found["readout"] = seen["readout"][0].float().cpu().numpy().reshape(seeds, *shape, -1)
     found["layout"] = layout = Layout.of(seen)
     if layout is None:
-        found["answers"] = answers(crowd, inputs.pairs()).numpy().reshape(seeds, *inputs.answer.shape)
+        by_second = answers(crowd, inputs.pairs_with(np.arange(inputs.n_functions))).numpy()
+        found["answers"] = by_second.reshape(seeds, *inputs.answer.shape).swapaxes(1, 2)
         advance(STAGES * seeds)
         return found
     tried = inputs.base_tokens()
@@ -181,8 +170,8 @@ def _exchange(
     donors = states * position.where[:, None, :, None]  # (S, F · n, K, W)
     shape = len(states), *inputs.value.shape, -1
     table = np.nan_to_num(donors.double().cpu().numpy().reshape(shape))  # linear algebra needs the digits
-    within, across = probe(table, inputs)
-    found = {"probe_within": within, "probe_across": across, "cka": cka(table, inputs)}
+    within, across = geometry.probe(table, inputs)
+    found = {"probe_within": within, "probe_across": across, "cka": geometry.cka(table, inputs)}
     tried = {"interchange": Donors(donors, np.ones_like(inputs.train), bases)}
     if inputs.partners:
         sample = subsample(inputs.ood, SAMPLE)
@@ -208,21 +197,20 @@ def _spread(advance: Callable[[int], None], steps: int, calls: int) -> Callable[
 def _conclude(inputs: Inputs, seeds: tuple[int, ...], found: dict[str, Any]) -> Analysis:
     """Clusters, codes and one number per seed and measure."""
     right, layout = found["answers"] == inputs.answer, found["layout"]
-    codes = extract_codes(found["answers"], inputs)
+    codes = geometry.extract_codes(found["answers"], inputs)
     measures = {
         "pairs_train": _share(right, inputs.train),
         "pairs_ood": _share(right, inputs.ood),
-        "codes": codes_per_symbol(codes, inputs).mean(axis=1),
+        "codes": geometry.codes_per_symbol(codes, inputs).mean(axis=1),
     }
     analysis = Analysis(inputs, seeds, found["answers"], found["singles"], codes, measures, layout=layout)
     if "readout" in found:
-        vectors = by_value(found["readout"], inputs)
-        analysis.similarity = similarity(vectors)
-        analysis.clusters = [
-            [cluster(chord(cosines), unit).sorted_by(inputs.group_of) for cosines in of_seed]
-            for of_seed, unit in zip(analysis.similarity, symbol_distance(vectors), strict=True)
-        ]
-        measures["cosine_across"], measures["cosine_within"] = across_and_within(analysis.similarity, inputs)
+        vectors = geometry.by_value(found["readout"], inputs)
+        analysis.similarity = geometry.similarity(vectors)
+        analysis.clusters = geometry.cluster_all(vectors, analysis.similarity, inputs.group_of)
+        measures["cosine_across"], measures["cosine_within"] = geometry.across_and_within(
+            analysis.similarity, inputs
+        )
         measures["clusters"] = np.array([np.mean([one.count for one in own]) for own in analysis.clusters])
     else:
         analysis.notes.append('the model records no "readout": no similarity of representations')

@@ -45,7 +45,6 @@ TABLES = {
     "codes": ["seed", "function", "symbol", "value", "code"],
     "learned": ["seed", "second", "value", "code", "states", "answer", "share", "right"],
 }
-_MOST = {"seeds": 1000, "functions": 200, "symbols": 200}  # no analysis of ours comes near
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,27 +52,11 @@ class AnalysisRecord:
     """An analysis as it was found."""
 
     folder: Path
-    summary: dict[str, Any]  # `analysis.json`; what everything is called has been checked
-
-    @property
-    def seeds(self) -> tuple[int, ...]:
-        """The seeds that were analysed."""
-        return tuple(self.summary["seeds"])
-
-    @property
-    def functions(self) -> tuple[str, ...]:
-        """The names of the functions, in the task's order."""
-        return tuple(self.summary["functions"])
-
-    @property
-    def symbols(self) -> tuple[str, ...]:
-        """The names of the symbols."""
-        return tuple(self.summary["symbols"])
-
-    @property
-    def groups(self) -> dict[str, tuple[str, ...]]:
-        """The functions of each group."""
-        return {name: tuple(members) for name, members in self.summary["groups"].items()}
+    summary: dict[str, Any]  # `analysis.json`
+    seeds: tuple[int, ...]
+    functions: tuple[str, ...]  # their names, in the task's order
+    symbols: tuple[str, ...]
+    groups: dict[str, tuple[str, ...]]  # the functions of each
 
     def measures_of(self, seed: int) -> dict[str, float]:
         """The measures of one seed; those that are not defined are left out."""
@@ -102,22 +85,22 @@ def read_analysis(run_folder: Path) -> AnalysisRecord | None:
     summary = read_json(folder / ANALYSIS.mark)
     if summary.get("format") != FORMAT:
         raise DamagedError("analysis.json was written by another version of ctlpp")
-    names: dict[str, list[Any]] = {
-        "seeds": [as_int(seed) for seed in as_list(summary.get("seeds"))],
-        "functions": [as_str(name) for name in as_list(summary.get("functions"))],
-        "symbols": [as_str(name) for name in as_list(summary.get("symbols"))],
-    }
-    for key, most in _MOST.items():
-        own = names[key]
-        if not own or None in own or len(own) > most or len(set(own)) != len(own):
+    seeds = tuple(as_int(seed) for seed in as_list(summary.get("seeds")))
+    functions, symbols = (tuple(map(as_str, as_list(summary.get(key)))) for key in ("functions", "symbols"))
+    for key, names, most in (
+        ("seeds", seeds, 1000),  # no analysis of ours comes near these numbers
+        ("functions", functions, 200),
+        ("symbols", symbols, 200),
+    ):
+        if not names or None in names or len(names) > most or len(set(names)) != len(names):
             raise DamagedError(f"analysis.json: {key} are missing, too many or not distinct")
     groups = {
-        as_str(name): [as_str(member) for member in as_list(members)]
+        as_str(name): tuple(map(as_str, as_list(members)))
         for name, members in as_dict(summary.get("groups")).items()
     }
-    if sorted(name for members in groups.values() for name in members) != sorted(names["functions"]):
+    if sorted(name for members in groups.values() for name in members) != sorted(functions):
         raise DamagedError("analysis.json: the groups do not hold every function once")
-    return AnalysisRecord(folder, summary | names | {"groups": groups})
+    return AnalysisRecord(folder, summary, seeds, functions, symbols, groups)  # type: ignore[arg-type]
 
 
 def write_analysis(folder: Path, summary: dict[str, Any], analysis: Analysis) -> None:

@@ -137,6 +137,14 @@ def cluster(distance: Array, unit: float) -> Clustering:
     return Clustering(labels if accepted else one, order, float(scores[best]))
 
 
+def cluster_all(vectors: Array, cosines: Array, group_of: Array) -> list[list[Clustering]]:
+    """The clusters of every seed and value; those of the first group come first. (S, values, F, …) each"""
+    return [
+        [cluster(chord(own), unit).sorted_by(group_of) for own in of_seed]
+        for of_seed, unit in zip(cosines, symbol_distance(vectors), strict=True)
+    ]
+
+
 def absorb(distance: Array, labels: Array) -> Array:
     """Labels of clusters of more than one point; a point alone joins the one with the least mean distance.
 

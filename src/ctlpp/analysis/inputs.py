@@ -127,11 +127,6 @@ class Inputs:
         function, symbol = grid(self.value.shape)
         return self.tokens(symbol, function)
 
-    def pairs(self) -> Tensor:
-        """All pairs, ordered by first function, second function and symbol."""
-        first, second, symbol = grid(self.answer.shape)
-        return self.tokens(symbol, first, second)
-
     def pairs_with(self, seconds: Array) -> Tensor:
         """All pairs with these second functions, ordered by them, first function and symbol."""
         second, first, symbol = grid((len(seconds), *self.value.shape))
@@ -148,14 +143,14 @@ class Inputs:
     @cached_property
     def donors(self) -> Array:
         """For each (function, symbol) a second function that training lets follow. (F, symbols)"""
-        return _argmax(self.familiarity + _noise("donors", self.train.shape))
+        return np.asarray((self.familiarity + _noise("donors", self.train.shape)).argmax(axis=1))
 
     @cached_property
     def bases(self) -> Array:
         """For each second function and value, a first function that makes it in training. (F, symbols)"""
         firsts = np.arange(self.n_functions)[:, None]
         by_value = self.familiarity[firsts, :, self.start].transpose(2, 0, 1)  # (second, first, value)
-        return _argmax(by_value + _noise("bases", by_value.shape))
+        return np.asarray((by_value + _noise("bases", by_value.shape)).argmax(axis=1))
 
     def donor_tokens(self) -> Tensor:
         """The donors' inputs, ordered by function and symbol."""
@@ -187,10 +182,6 @@ def _pairs_of(task: Task, graph: Graph) -> Array:
     follows = language.allowed[language.group_of[:, None, None], seconds[None, :, None], value[:, None, :]]
     ends = language.ends[language.group_of]  # (F,)
     return np.asarray(begins[:, None, :] & follows & ends[None, :, None])
-
-
-def _argmax(scores: Array) -> Array:
-    return np.asarray(np.argmax(scores, axis=1))
 
 
 def _noise(purpose: str, shape: tuple[int, ...]) -> Array:

@@ -6,12 +6,10 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 
 import ctlpp
 from ctlpp.analysis.analysis import Analysis, analyze, count_bases
@@ -102,8 +100,7 @@ def study_run(
     chosen = choose_seeds(run, seeds)
     count_bases(Inputs.of(task), bases)
     analysis = analyze(chosen.crowd, task, bases=bases, advance=start(len(chosen.crowd.seeds)))
-    table = pq.read_table(BytesIO(run.metrics.parquet()))
-    history = History.of(table, chosen.crowd.seeds)
+    history = History.of(run.metrics.table(), chosen.crowd.seeds)
     study = Study(config, analysis, history, run.diverged, run.step, finished)
     analysis.notes.extend(run.notes)
     if not study.evaluated:
@@ -187,20 +184,15 @@ def summary(study: Study) -> dict[str, Any]:
         "versions": {"ctlpp": ctlpp.__version__},
     }
     if found.layout is not None and found.position is not None and found.effect is not None:
-        content["state"] = {
-            "kind": found.layout.kind,
-            "levels": found.effect.shape[1],
-            "parts": list(found.changed),
+        levels, parts = found.effect.shape[1], list(found.changed)
+        content |= {
+            "state": {"kind": found.layout.kind, "levels": levels, "parts": parts},
+            "bases": found.bases,
         }
-        content["bases"] = found.bases
-        content["places"] = [
-            {
-                "level": level,
-                "part": found.changed[what],
-                "effect": round(float(found.effect[s, level, what]), 6),
-            }
-            for s, (level, what) in enumerate(found.position.tolist())
-        ]
+        content["places"] = []
+        for row, (level, part) in enumerate(found.position.tolist()):
+            effect = round(float(found.effect[row, level, part]), 6)
+            content["places"].append({"level": level, "part": parts[part], "effect": effect})
     return content
 
 

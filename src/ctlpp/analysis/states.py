@@ -20,12 +20,6 @@ from ctlpp.models.activations import Activations
 from ctlpp.training.crowd import Crowd
 
 Kind = Literal["columns", "steps", "directions"]
-NeededInput = Literal["nothing", "tail", "head", "everything"]
-_CANDIDATES: dict[Kind, tuple[NeededInput, ...]] = {
-    "columns": ("nothing",),
-    "steps": ("tail", "head"),
-    "directions": (),
-}
 
 
 @dataclass(frozen=True)
@@ -83,34 +77,36 @@ class Layout:
 
 @dataclass(frozen=True)
 class PatchableModel:
-    """Some seeds, the form of their state, and what a model must read again of its input to go on from one.
+    """Some seeds, the form of their state, and what they must read again of an input to go on from a state.
 
-    With columns a state may hold everything that the rest of the model needs. A recurrent model needs the
-    tokens that it has not read yet and, as it always takes a first step, the one before: the tail of its
-    input or, if it reads from the end, the head. What is enough is found by trying.
+    Columns may hold everything that the rest of the model needs: then inputs enter it at the layer of the
+    exchange. Whether they do is found by trying. Other models read the whole input again.
     """
 
     crowd: Crowd
     layout: Layout
-    needed_input: NeededInput = "everything"
+    needed_input: Literal["nothing", "everything"] = "everything"
     lean: LeanNDR | None = None
 
     @staticmethod
     def of(crowd: Crowd, layout: Layout, tokens: Tensor) -> PatchableModel:
         """Seeds that go on from their states as cheaply as they can; tokens: inputs to try it on, (B, T)."""
-        lean = LeanNDR.of(crowd)
-        if lean is not None:
-            return PatchableModel(crowd, layout, "nothing", lean)
-        seen, logits = activations(crowd, tokens)
-        for needed in _CANDIDATES[layout.kind]:
-            model = PatchableModel(crowd, layout, needed)
-            try:
-                again = [model.logits_from_state(tokens, i, s) for i, s in enumerate(layout.read(seen))]
-            except RuntimeError:
-                continue  # it keeps the number of examples, or of tokens
-            if all(_close(each, logits) for each in again):
-                return model
+        model = PatchableModel(crowd, layout, "nothing", LeanNDR.of(crowd))
+        if model.lean is not None or (layout.kind == "columns" and model._goes_on(tokens)):
+            return model
         return PatchableModel(crowd, layout)
+
+    def _goes_on(self, tokens: Tensor) -> bool:
+        """Whether the logits are the same when the states of these inputs take over at each of the levels."""
+        seen, logits = activations(self.crowd, tokens)
+        try:
+            again = [self.logits_from_state(tokens, i, s) for i, s in enumerate(self.layout.read(seen))]
+        except RuntimeError:
+            return False  # it keeps the number of examples
+        return all(
+            each.shape == logits.shape and torch.allclose(each, logits, rtol=1e-3, atol=1e-3, equal_nan=True)
+            for each in again
+        )
 
     def of_rows(self, rows: list[int]) -> PatchableModel:
         """Only some of the seeds."""
@@ -152,17 +148,9 @@ class PatchableModel:
             return self.lean.logits_from(state[0], level)[None]
         if self.needed_input == "nothing":
             tokens = tokens[:1]  # read up to the level, where the given states take over
-        elif self.needed_input == "tail":
-            tokens, level = tokens[:, level:], 0
-        elif self.needed_input == "head":
-            tokens, level = tokens[:, : tokens.shape[1] - level], 0
 
         def edit(name: str, index: int, value: Tensor) -> Tensor:
             here = name in self.layout.names and index == level
             return self.layout.component(name, state).to(value.dtype) if here else value
 
         return forward(self.crowd, tokens, edit)
-
-
-def _close(a: Tensor, b: Tensor) -> bool:
-    return a.shape == b.shape and torch.allclose(a, b, rtol=1e-3, atol=1e-3, equal_nan=True)
