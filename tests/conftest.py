@@ -1,13 +1,56 @@
-"""What holds for every test."""
+"""What holds for every test.
 
+With a GPU, the tests of the kernels and those marked `gpu` use it; all others run on the CPU, as they do everywhere.
+Without one, kernels run through Triton's interpreter, which must be chosen before Triton is imported.
+"""
+
+import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 settings.register_profile("patient", deadline=None)  # a busy machine is no failure
 settings.load_profile("patient")
+
+KERNELS = Path(__file__).parent / "kernels"
+
+
+def _finds_a_gpu() -> bool:
+    """Whether PyTorch can use a GPU. Most machines have none, and there PyTorch need not be imported to know it."""
+    if not any(Path("/dev").glob("nvidia*")):
+        return False
+    import torch
+
+    return torch.cuda.is_available()  # from here on, CUDA_VISIBLE_DEVICES means nothing to this process
+
+
+GPU = _finds_a_gpu()
+if not GPU:
+    os.environ["TRITON_INTERPRET"] = "1"
+
+
+def _may_use_the_gpu(item: pytest.Item) -> bool:
+    return KERNELS in item.path.parents or item.get_closest_marker("gpu") is not None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("gpu") and not GPU:
+            item.add_marker(pytest.mark.skip(reason="no CUDA GPU here"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Hide the GPU from a test with all of its fixtures, and from the processes that it starts."""
+    if not GPU or _may_use_the_gpu(item):
+        return (yield)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("torch.cuda.is_available", lambda: False)
+        patch.setenv("CUDA_VISIBLE_DEVICES", "")
+        return (yield)
 
 
 @pytest.fixture(autouse=True)

@@ -1,8 +1,68 @@
-"""Kernels run on the CPU here, through Triton's interpreter; it must be chosen before Triton is imported."""
+"""Kernels run on the GPU, or on the CPU through Triton's interpreter, and are compared with vmap and autograd.
 
-import os
+Both sides compute in float32: products of float32 are exact in Triton ("ieee") and in PyTorch, which uses TF32 only when
+told to. On a GPU exponentials, roots and quotients are correct to two or three units in the last place only.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
+from tests.conftest import GPU
+from torch import Tensor, nn
 
-if not torch.cuda.is_available():
-    os.environ["TRITON_INTERPRET"] = "1"
+from ctlpp.training.crowd import init_crowd
+from ctlpp.training.recipe import Recipe
+from ctlpp.training.step import Optimizer, Stepper
+from ctlpp.training.streams import step_keys
+
+DEVICE = "cuda" if GPU else "cpu"
+EXACT = 1e-4 if GPU else 1e-5  # how far a gradient may be off, as a part of its norm
+CLOSE: dict[str, float] = {"rtol": 2e-5, "atol": 1e-4} if GPU else {"rtol": 1e-5, "atol": 1e-5}
+VOCABULARY, CLASSES = 13, 5
+
+
+def draw(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed + sum(shape))).to(DEVICE)
+
+
+def full(*shape: int, value: float = torch.nan) -> Tensor:
+    return torch.full(shape, value, device=DEVICE)
+
+
+def check_gradient(
+    factory: Callable[[int, int], nn.Module],
+    gradient: Callable[..., Tensor],
+    *,
+    length: int,
+    batch: int = 3,
+    shared: bool = True,
+    seeds: Sequence[int] = (3, 5),
+) -> dict[str, Tensor]:
+    """Losses and every gradient of a fast path are those of the module; gives the gradients.
+
+    No weight is at its initial zero or one. shared: one batch for all seeds.
+    """
+    crowd = init_crowd(factory, VOCABULARY, CLASSES, list(seeds), DEVICE)
+    crowd.weights.add_(draw(*crowd.weights.shape), alpha=0.1)
+    crowd.module.train()
+    stepper = Stepper(crowd, Recipe(), Optimizer.of(crowd), len(seeds))
+    stepper.scalars.set(stepper.recipe, 7)
+    drawn = torch.Generator().manual_seed(length)
+    lead = (batch,) if shared else (len(seeds), batch)
+    tokens = torch.randint(VOCABULARY, (*lead, length + 2), generator=drawn).to(DEVICE)
+    targets = torch.randint(CLASSES, lead, generator=drawn).to(DEVICE)
+
+    expected_losses, expected = stepper.gradient(slice(None), tokens, targets)
+    found: dict[str, Tensor] = crowd.views(torch.full_like(expected, torch.nan))
+    keys = step_keys(stepper.keys, stepper.scalars.step)
+    weights: Any = crowd.parameters()
+    with torch.no_grad():
+        losses = gradient(crowd.module, weights, found, keys, tokens, targets, torch.float32)
+
+    torch.testing.assert_close(losses, expected_losses, rtol=EXACT, atol=EXACT / 10)
+    noise = EXACT / 100 * expected.norm()
+    for name, reference in crowd.views(expected).items():
+        error = (found[name] - reference).norm()
+        assert error <= EXACT * reference.norm() + noise, f"{name}: {error} of {reference.norm()}"
+    return found

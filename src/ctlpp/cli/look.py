@@ -197,10 +197,10 @@ def bench_data() -> None:
 
     `ctlpp bench data`
     """
-    from ctlpp.bench.data import compare
+    from ctlpp.bench import compare_data
     from ctlpp.cli.output import print_table
 
-    print_table(*compare())
+    print_table(*compare_data())
 
 
 @bench.command("train")
@@ -221,14 +221,11 @@ def bench_train(
 
     if device == "cpu" and seeds is not None:
         raise UserError(f"‹seeds› {seeds}: crowd sizes are for --device cuda; leave them out for cpu")
-    if device == "cpu":
-        from ctlpp.bench.train import compare
-
-        print_table(*compare())
-        return
-    from ctlpp.bench import cuda
+    from ctlpp import bench
     from ctlpp.training.engine import find_device
 
+    if device == "cpu":
+        print_table(*bench.compare_training())
+        return
     find_device(device)
-    crowds = cuda.CROWDS if seeds is None else cuda.crowd_sizes(seeds)
-    print_table(*cuda.compare(crowds=crowds), cuda.compare_own())
+    print_table(*bench.compare_cuda(bench.CROWDS if seeds is None else bench.crowd_sizes(seeds)))

@@ -117,5 +117,7 @@ def update(stepper: Stepper, group: slice, losses: Tensor, gradient: Tensor) -> 
     tensors = *by_seed(weights), (mean, square, mean.stride(0)), *by_seed(gradient), training, factor
     pull, decay = (decays and recipe.optimizer == kind for kind in ("adam", "adamw"))
     meta = {"BLOCK": ADAM_BLOCK, "PULL": pull, "DECAY": decay, "num_warps": ADAM_WARPS}
-    adam_step[blocks(P, ADAM_BLOCK), S](*tensors, (scalars.rate, scalars.eps, scalars.decay), P, rates, **meta)
+    adam_step[blocks(P, ADAM_BLOCK), S](
+        *tensors, (scalars.rate, scalars.eps, scalars.decay), P, rates, **meta
+    )
     return training.view(torch.bool)

@@ -1,1 +1,0 @@
-"""Measurements behind every claim of speed."""

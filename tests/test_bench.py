@@ -1,0 +1,94 @@
+"""`ctlpp bench` in a shortened form."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from ctlpp import bench
+from ctlpp.benchmark.dataset import generate
+from ctlpp.cli.output import print_table
+from ctlpp.training.recipe import recipe_for
+
+SMALL: dict[str, Any] = {"symbols": 4, "functions": 8, "max_length": 3, "train": 200, "iid": 10, "ood": 20}
+EVEN = {"functions": 16, "max_length": 4, "shared_functions": 4, "shared_symbols": 2}
+
+
+def test_the_tables_of_the_data_have_both_sides_of_every_comparison(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sampler = bench.reference("rejection_sampler")
+    whole = sampler.generate
+    monkeypatch.setattr(sampler, "generate", lambda variant: whole(variant, **SMALL))
+    monkeypatch.setattr(bench, "reference", lambda name: sampler)
+    sizes = {"S": SMALL | EVEN}
+    monkeypatch.setattr(bench, "generate", lambda variant: generate(variant, **sizes.get(variant, SMALL)))
+    monkeypatch.setattr(bench, "run_command", lambda variant: None)
+    monkeypatch.setattr(bench, "LARGE", "print(2.5, 300.0)")
+    print_table(*bench.compare_data())
+    out = capsys.readouterr().out
+    for words in ("Data in memory", "The whole command", "10 million", "ctlpp --help", "written as Parquet"):
+        assert words in out
+    assert out.count("×") == 4  # A and R, in memory and as a whole command
+
+
+def test_the_reference_makes_the_same_kind_of_splits() -> None:
+    rows, ours = bench.reference("rejection_sampler").generate("A", **SMALL), generate("A", **SMALL)
+    assert {name: len(split) for name, split in rows.items()} == {
+        name: ours.size(name) for name in ours.splits
+    }
+
+
+def test_a_reference_that_is_not_there_is_named() -> None:
+    with pytest.raises(
+        ValueError, match=r"benchmarks/nope.py, the reference to compare with, is not installed"
+    ):
+        bench.reference("nope")
+
+
+def test_the_table_of_training_has_both_sides_for_each_model(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(bench, "run", lambda *arguments: "2.5 3.25")
+    print_table(*bench.compare_training((replace(bench.DEMO, seeds=2, steps=1, blocks=1),)))
+    out = capsys.readouterr().out
+    for words in (*bench.THREE, "one by one", "together", "times", "ndr, full size, 25 seeds", "3.25"):
+        assert words in out
+    assert out.count("×") == len(bench.THREE)
+
+
+@pytest.mark.parametrize("model", bench.THREE)
+def test_the_plain_loop_trains(model: str) -> None:
+    data = generate("R", symbols=4, functions=8, max_length=2, train=90, iid=5, ood=10)
+    recipe = recipe_for(model, "quick", batch=30, weight_decay=0.0)
+    plain = bench.make_plain(model, "quick", data, recipe, 2)
+    tokens, targets = data.tensors("train")[1]
+
+    def loss() -> float:
+        with torch.no_grad():
+            return sum(float(torch.nn.functional.cross_entropy(m(tokens), targets)) for m in plain.models)
+
+    before = loss()
+    for _ in range(30):
+        plain.step(tokens, targets)
+    assert loss() < before / 2
+
+
+def test_the_bytes_that_kernels_move_are_those_of_their_operands_each_counted_once() -> None:
+    bytes_moved = bench.reference("card_use").bytes_moved
+    a, b, c = torch.zeros(4, 6), torch.zeros(6, 7), torch.zeros(8)
+    assert bytes_moved(lambda: a @ b) == 4 * (4 * 6 + 6 * 7 + 4 * 7)
+    assert bytes_moved(lambda: c.add_(c.neg())) == 4 * (8 + 8 + 8 + 8), "what takes a place counts once"
+    assert bytes_moved(lambda: a.view(24)[:3].expand(2, 3)) == 0, "a view is no kernel"
+    assert bytes_moved(lambda: torch.empty(99)) == 0
+    assert bytes_moved(lambda: a[:, :2].neg()) == 4 * (4 * 2 + 4 * 2), "a slice is what is seen of it"
+    assert bytes_moved(lambda: a[:1].expand(4, 6).neg()) == 4 * (6 + 4 * 6)
+
+
+@pytest.mark.gpu
+def test_crowds_are_measured_on_a_gpu() -> None:
+    data, use = generate("R", **SMALL | {"train": 4000}), bench.reference("card_use")
+    assert min(bench.measure_crowd("lstm", 2, data, use, steps=2)) > 0
