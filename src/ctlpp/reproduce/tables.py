@@ -81,7 +81,8 @@ def name_of(row: Row) -> str:
     parts += [f"{row['shared_functions']} + {row['shared_symbols']}"] if row["shared_functions"] else []
     parts += [f"table {row['table']}"] if row["table"] else []
     parts += [row["protocol"], *(["repeated sequences"] if row["repeated_sequences"] else [])]
-    return ", ".join([*parts, *([f"preset {row['preset']}"] if row["preset"] != "released" else [])])
+    parts += [f"preset {row['preset']}"] if row["preset"] != "released" else []
+    return cell(", ".join(parts))
 
 
 def whole(value: int | None) -> str:
@@ -156,7 +157,7 @@ def predictors_table(results: Results) -> str:
     head = [f"{name_of(results.row(results.runs[name]))} ({seeds[name]} seeds)" for name in every]
     body = [
         [MEASURES[measure].label, *(_correlation(found.get(measure)) for found in every.values())]
-        for measure in PREDICTORS
+        for measure in (PREDICTORS if every else ())
     ]
     return markdown(["", *head], body)
 
@@ -185,7 +186,7 @@ def describe_record(record: RunRecord) -> list[str]:
 
 
 def problems(results: Results) -> list[tuple[str, str, str]]:
-    """Runs that do not count as planned: name, state, and why."""
+    """Runs that are not as planned: name, state, and why."""
     notes = sorted((results.folder / RUNS).glob("*/*.failed.json"))
     failed = [note.with_name(note.name.removesuffix(".failed.json")) for note in notes]
     return [
