@@ -18,7 +18,8 @@ def shapes(seen: Activations) -> dict[str, list[tuple[int, ...]]]:
 def names_and_shapes(name: str) -> dict[str, list[tuple[int, ...]]]:
     sizes = MODELS[name].sizes["quick"]
     D = sizes["width"]
-    states, both = [(B, D)] * T, [(2, B, D)] * T
+    states: list[tuple[int, ...]] = [(B, D)] * T
+    both: list[tuple[int, ...]] = [(2, B, D)] * T
     if name == "lstm":
         carried = {"hidden": both, "cell": both}
         return {**carried, "state": states, "state_backward": states, "readout": [(B, 2 * D)]}

@@ -183,15 +183,15 @@ small = partial(Bag)
 
 
 @pytest.fixture
-def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], object]:
     """Puts a module into the working directory."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])  # what `load_callable` appends goes with the test
-    return lambda name, text: Path(f"{name}.py").write_text(text) and None
+    return lambda name, text: Path(f"{name}.py").write_text(text)
 
 
 def test_your_own_factory_is_found_by_name_in_the_working_directory(
-    write: Callable[[str, str], None],
+    write: Callable[[str, str], object],
 ) -> None:
     write("own_bag", BAG)
     for factory in ("Bag", "small"):
@@ -201,7 +201,7 @@ def test_your_own_factory_is_found_by_name_in_the_working_directory(
         assert model(torch.zeros(3, 5, dtype=torch.long)).shape == (3, 4)
 
 
-def test_a_name_that_finds_no_factory_is_told_why(write: Callable[[str, str], None]) -> None:
+def test_a_name_that_finds_no_factory_is_told_why(write: Callable[[str, str], object]) -> None:
     for name in ("own_bag", ":Bag", "own_bag:", "own_bag:Bag:Bag", "own_bag:a b"):
         with refused(f"model '{name}': write it as package.module:factory"):
             load_callable(name)
@@ -228,7 +228,9 @@ def test_a_name_that_finds_no_factory_is_told_why(write: Callable[[str, str], No
             build(f"{module}:Bag", vocab_size=9, n_classes=4)
 
 
-def test_what_is_part_of_python_is_no_model_and_not_even_imported(write: Callable[[str, str], None]) -> None:
+def test_what_is_part_of_python_is_no_model_and_not_even_imported(
+    write: Callable[[str, str], object],
+) -> None:
     write("own_door", "from os import system")
     for name, module in [
         ("os:system", "os"),

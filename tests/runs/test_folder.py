@@ -113,7 +113,7 @@ def test_a_result_that_training_would_not_have_written_is_damage(tmp_path: Path)
     run = make_run(tmp_path / "run", (0.5, 0.6), analysed=False)
     good = (run / "result.json").read_text()
     others = "result.json has other seeds than config.json"
-    for changes, reason in [
+    wrong: list[tuple[dict[str, Any], str]] = [
         ({"accuracy": {"iid": 1.0, "ood": float("nan")}}, "result.json has an accuracy of NaN"),
         ({"accuracy": {"iid": 7.5, "ood": 1.0}}, "result.json has an accuracy of 7.5"),
         ({"accuracy": {"iid": "1", "ood": 1.0}}, 'result.json has an accuracy of "1"'),
@@ -122,7 +122,8 @@ def test_a_result_that_training_would_not_have_written_is_damage(tmp_path: Path)
         ({"accuracy": 7}, "result.json has no accuracy of seed 1"),
         ({"seed": 0}, others),
         ({"seed": "<b>"}, others),
-    ]:
+    ]
+    for changes, reason in wrong:
         (run / "result.json").write_text(good)
         record = only(with_seeds(run, {1: changes}))
         assert (record.state, record.reason, record.seeds) == ("damaged", reason, ())

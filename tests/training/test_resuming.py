@@ -159,17 +159,15 @@ def test_resuming_with_other_settings_or_data_is_refused(go: Go, splits: Any) ->
     go()
     tokens, targets = splits["train"][2]
     other = splits | {"train": splits["train"] | {2: (tokens, (targets + 1) % 4)}}
-    for change, text in [
+    changes: list[tuple[dict[str, Any], str]] = [
         ({"seeds": [0, 2]}, "has seeds [0, 1], not [0, 2]: resume with the same settings"),
         ({"recipe": replace(RECIPE, lr=0.5)}, "has lr 0.01, not 0.5: resume with the same settings"),
         ({"model": "gru"}, "has model "),
         ({"sizes": {"width": 4}}, 'has options {}, not {"width": 4}: '),
         ({"splits": ["iid"]}, 'has splits ["iid", "ood", "train"], not ["iid", "train"]: '),
-        (
-            {"data": other},
-            "began (split train): resume with the data it began with, or choose another folder",
-        ),
-    ]:
+        ({"data": other}, "began (split train): resume with the data it began with, or choose another f"),
+    ]
+    for change, text in changes:
         with refused(text):
             go(**change, resume=True)
     go(recipe=replace(RECIPE, checkpoint_every=1), resume=True)  # which decides nothing
@@ -192,7 +190,7 @@ def test_a_finished_run_is_not_mistaken_for_its_older_checkpoint(
     go: Go, run: Path, tiny: Any, tmp_path: Path
 ) -> None:
     go()
-    for name, damage, line in [
+    damages: list[tuple[str, Callable[[Path], object], str]] = [
         (
             "step-000000020.safetensors",
             lambda path: os.truncate(path, 300),
@@ -201,7 +199,8 @@ def test_a_finished_run_is_not_mistaken_for_its_older_checkpoint(
         ("step-000000020.safetensors", Path.unlink, "is missing"),
         ("step-000000020.json", Path.unlink, "is missing"),
         ("step-000000020.json", lambda path: path.write_text("{"), "is damaged (not JSON)"),
-    ]:
+    ]
+    for name, damage, line in damages:
         copy = Path(shutil.copytree(run, tmp_path / "copy"))
         damage(copy / "checkpoint" / name)
         lost = (

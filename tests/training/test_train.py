@@ -89,7 +89,7 @@ class Wide(nn.Module):
 
 def test_bad_input_is_one_line_and_leaves_no_folder(tiny: Any, splits: Any, tmp_path: Path) -> None:
     usual = {"model": tiny, "data": splits, "seeds": [0], "recipe": RECIPE, "out": tmp_path / "run"}
-    for wrong, text in [
+    mistakes: list[tuple[dict[str, Any], str]] = [
         ({"model": "gpt"}, "unknown model 'gpt': choose from lstm, transformer, ndr"),
         ({"model": 3}, "model of type int: give a name, package.module:factory or a callable"),
         ({"model": "nowhere:model"}, "model 'nowhere:model': cannot import nowhere"),
@@ -106,7 +106,8 @@ def test_bad_input_is_one_line_and_leaves_no_folder(tiny: Any, splits: Any, tmp_
             "batch 1000 is larger than the data: there are 120 training",
         ),
         ({"sizes": {"depth": 2}}, "the factory raised TypeError"),
-    ]:
+    ]
+    for wrong, text in mistakes:
         with pytest.raises(ValueError, match=re.escape(text)) as caught:
             train(**(usual | wrong))
         assert "\n" not in str(caught.value)
