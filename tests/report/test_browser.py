@@ -71,6 +71,15 @@ def test_it_draws_everything_offline_and_every_run_as_what_it_is(opened: Open, r
     assert shown.page.locator("#not-comparable sup").all_inner_texts() == ["a", "b"]
 
 
+def test_every_control_has_a_name_and_headings_skip_no_level(opened: Open, report: Path) -> None:
+    page = opened(report).page
+    controls = "button, select, input, canvas[tabindex], [role=img], [role=region]"
+    named = "(one) => one.ariaLabel || one.textContent.trim() || one.labels?.length"
+    assert page.locator(controls).evaluate_all(f"(all) => all.every({named})")
+    levels = page.locator("h1, h2, h3, h4").evaluate_all("(all) => all.map((one) => Number(one.tagName[1]))")
+    assert all(after - before <= 1 for before, after in pairwise(levels))
+
+
 def test_choosing_a_seed_a_symbol_and_an_order_changes_the_matrix(opened: Open, report: Path) -> None:
     shown = opened(report)
     run = shown.page.locator("#choose-run option", has_text="ndr-R").get_attribute("value")
@@ -158,66 +167,44 @@ def test_the_keyboard_is_enough(opened: Open, report: Path) -> None:
     assert page.locator("#inside-body .note").count() == 1, "it was not analysed"
 
 
-def test_every_control_has_a_name_and_headings_skip_no_level(opened: Open, report: Path) -> None:
+def test_hostile_names_stay_text_and_an_injected_script_would_not_run(
+    opened: Open, report: Path, tmp_path: Path
+) -> None:
     page = opened(report).page
-    controls = "button, select, input, canvas[tabindex], [role=img], [role=region]"
-    named = "(one) => one.ariaLabel || one.textContent.trim() || one.labels?.length"
-    assert page.locator(controls).evaluate_all(f"(all) => all.every({named})")
-    levels = page.locator("h1, h2, h3, h4").evaluate_all("(all) => all.map((one) => Number(one.tagName[1]))")
-    assert all(after - before <= 1 for before, after in pairwise(levels))
-
-
-def test_hostile_names_stay_text(opened: Open, report: Path) -> None:
-    page = opened(report).page
-    assert page.title() == "CTL++ report"
     assert page.locator("img").count() == 0
     assert page.locator("#run-table").get_by_text(HOSTILE, exact=True).count() >= 1
     page.locator("#settings-body summary", has_text="onerror").click()
     page.locator("#settings-body details[open]", has_text="</script><script>alert(1)").wait_for()
     assert page.locator("script:not([type])").count() == 1
+    text = report.read_text().replace("<main", f"<script>document.title='owned'</script>{HOSTILE}<main", 1)
+    (tmp_path / "changed.html").write_text(text)
+    changed = opened(tmp_path / "changed.html")
+    assert page.title() == changed.page.title() == "CTL++ report"
+    assert any("Content Security Policy" in error for error in changed.errors)
+    changed.errors.clear()
+    changed.requests[:] = [url for url in changed.requests if not url.endswith("/x")]
 
 
-def test_even_an_injected_script_would_not_run(opened: Open, report: Path, tmp_path: Path) -> None:
-    page = report.read_text().replace("<main", f"<script>document.title='owned'</script>{HOSTILE}<main", 1)
-    (tmp_path / "changed.html").write_text(page)
-    shown = opened(tmp_path / "changed.html")
-    assert shown.page.title() == "CTL++ report"
-    assert any("Content Security Policy" in error for error in shown.errors)
-    shown.errors.clear()
-    shown.requests[:] = [url for url in shown.requests if not url.endswith("/x")]
+def test_it_fits_any_width(opened: Open, report: Path) -> None:
+    for width in (320, 390, 768, 1280, 1920):
+        page = opened(report, width=width).page
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_light_and_dark_follow_the_system_and_the_button(opened: Open, report: Path) -> None:
+def test_it_is_light_dark_or_printed_with_the_settings_that_are_open(opened: Open, report: Path) -> None:
     background = "getComputedStyle(document.body).backgroundColor"
-    light, dark = (opened(report, color_scheme=scheme).page for scheme in ("light", "dark"))
-    assert light.evaluate(background) != dark.evaluate(background)
+    light, page = (opened(report, width=1030, color_scheme=scheme).page for scheme in ("light", "dark"))
+    assert light.evaluate(background) != page.evaluate(background)
     light.click("#theme")
-    assert light.evaluate(background) == dark.evaluate(background)
-
-
-@pytest.mark.parametrize("width", [320, 390, 768, 1280, 1920])
-def test_it_fits_any_width(opened: Open, report: Path, width: int) -> None:
-    page = opened(report, width=width).page
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-
-
-def test_it_prints_in_full_with_the_settings_that_are_open(opened: Open, report: Path) -> None:
-    page = opened(report, width=1030, color_scheme="dark").page  # A4 across, without its margins
+    assert light.evaluate(background) == page.evaluate(background)
     page.locator("#settings-body summary").first.click()
     page.emulate_media(media="print")
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "A4 across"
+    assert page.evaluate(background) == "rgb(255, 255, 255)"
     assert not page.locator("nav").is_visible()
     assert [one.is_visible() for one in page.locator("#settings details").all()] == [True, *[False] * 7]
-    assert page.pdf().startswith(b"%PDF")
-    for rule, selectors in (
-        ("breakAfter", "main h2, main h3, .lead, .who"),
-        ("breakInside", ".matrix, figure"),
-    ):
-        found = page.locator(selectors).evaluate_all(
-            f"(all) => all.map((one) => getComputedStyle(one).{rule})"
-        )
-        assert set(found) == {"avoid"}, "headings stay with their content"
+    breaks = "(all) => all.map((one) => getComputedStyle(one).breakAfter)"
+    assert {*page.locator("main h2, main h3, .lead, .who").evaluate_all(breaks)} == {"avoid"}
 
 
 def test_diverged_seeds_stand_apart_from_the_measures_of_the_others(opened: Open, tmp_path: Path) -> None:

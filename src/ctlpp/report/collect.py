@@ -26,7 +26,7 @@ NO_CHECKPOINT = "Not analysed, and there is no checkpoint to analyse."
 STALE = "This analysis was made at an earlier step than the accuracies beside it."
 DRAWN = ("variant", "groups", "train_graph", "ood_graph", "symbols")  # of a task
 MOST_SETTINGS, MOST_LETTERS = 200, 400  # of a run, of a setting
-MOST_GROUPS, MOST_EDGES = 20, 150  # that are drawn
+MOST_GROUPS, MOST_EDGES = 40, 400  # that are drawn
 MOST_POINTS = 100  # of a curve
 MOST_SEEDS = 1000
 
@@ -120,35 +120,35 @@ def _edges(graph: object) -> list[tuple[str, str]]:
 
 def pack(record: RunRecord) -> Package:
     """Curves and analysis of a run; a reason for what is missing."""
-    package = Package()
     if record.state in ("foreign", "version"):
-        package.facts |= {"curves_missing": record.reason, "inside_missing": {"text": record.reason}}
-        return package
+        return Package({"curves_missing": record.reason, "inside_missing": {"text": record.reason}})
+    package = Package()
     try:
         add_curves(package, record)
     except DamagedError as error:
         package.facts["curves_missing"] = str(error)
     try:
-        analysis = read_analysis(record.folder)
-        if analysis is None:
-            package.facts["inside_missing"] = _missing_analysis(record)
-        else:
-            add_inside(package, analysis)
+        add_analysis(package, record)
     except DamagedError as error:
         package.facts["inside_missing"] = {"text": str(error)}
         package.damage.append(str(error))
-    inside = package.facts.get("inside", {})
-    if None not in (inside.get("step"), record.step) and inside["step"] < record.step:
-        inside["stale"] = {"text": STALE, "command": analyze_command(record, "--force")}
     return package
 
 
-def _missing_analysis(record: RunRecord) -> dict[str, str]:
-    """Why there is no analysis, and the command that makes one if there is a checkpoint."""
-    if record.state == "damaged":
-        return {"text": record.reason}
-    command = analyze_command(record)
-    return {"text": NOT_ANALYSED if command else NO_CHECKPOINT, "command": command}
+def add_analysis(package: Package, record: RunRecord) -> None:
+    """What the analysis says, and whether it is older than the accuracies; or else what would make one."""
+    analysis = read_analysis(record.folder)
+    if analysis is not None:
+        add_inside(package, analysis)
+        inside = package.facts["inside"]
+        if inside["step"] is not None and record.step is not None and inside["step"] < record.step:
+            inside["stale"] = {"text": STALE, "command": analyze_command(record, "--force")}
+    elif record.state in ("finished", "unfinished"):
+        command = analyze_command(record)
+        text = NOT_ANALYSED if command else NO_CHECKPOINT
+        package.facts["inside_missing"] = {"text": text, "command": command}
+    else:
+        package.facts["inside_missing"] = {"text": record.reason}
 
 
 def analyze_command(record: RunRecord, *options: str) -> str:
