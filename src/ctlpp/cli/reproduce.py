@@ -267,9 +267,10 @@ def live_table() -> Iterator[Callable[[str], TrainingDisplay]]:
     def table() -> Table:
         grid = Table.grid(padding=(0, 2))
         for one in shown[-ROWS:]:
-            bar = [ProgressBar(one.stats.steps, one.stats.step, width=24)] if one.stats else []
-            accuracies = [f"{split} {spread(found[0])}" for split, found in by_split(one.scores).items()]
-            grid.add_row(one.title, *bar, *accuracies)
+            if stats := one.stats:
+                accuracies = [f"{split} {spread(found[0])}" for split, found in by_split(one.scores).items()]
+                bar = ProgressBar(stats.steps, stats.step, width=24)
+                grid.add_row(one.title, bar, f"step {stats.step:,}", *accuracies)
         return grid
 
     live = Live(get_renderable=table, console=console, transient=True)

@@ -19,12 +19,13 @@ from pathlib import Path
 from time import monotonic, time
 from typing import Any
 
+from ctlpp.analysis.folder import read_analysis
 from ctlpp.files import BusyError, UserError, cannot_write, lock, make_folder, write_atomically
 from ctlpp.reproduce.pieces import Piece, forget_failure, note_failure, run_status, take
 from ctlpp.reproduce.plan import PlannedRun
 from ctlpp.runs.folder import SeedResult, read_run
 from ctlpp.runs.observers import tell
-from ctlpp.runs.untrusted import DamagedError, read_json
+from ctlpp.runs.untrusted import DamagedError
 from ctlpp.words import plural
 
 Watch = Callable[[str], object]  # told the title of a piece, gives an observer of its training
@@ -275,7 +276,7 @@ def _needs_analysis(folder: Path, settings: WorkSettings) -> bool:
     if not settings.analysis or not (folder / "checkpoint").is_dir():
         return False
     try:
-        return not read_json(folder / "analysis" / "analysis.json")
+        return read_analysis(folder) is None
     except DamagedError:
         return True
 
