@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 
 from ctlpp.training.crowd import init_crowd
-from ctlpp.training.evaluate import Tally, evaluate
+from ctlpp.training.evaluate import Tally, accuracy, evaluate
 
 
 @pytest.mark.parametrize(("group", "batch", "vectorised"), [(0, 1024, True), (2, 5, True), (1, 7, False)])
@@ -52,3 +52,19 @@ def test_what_is_no_number_is_no_right_answer() -> None:
     crowd = init_crowd(Lost, 9, 4, [0, 1])
     split = {1: (torch.zeros(8, 3, dtype=torch.int64), torch.zeros(8, dtype=torch.int64))}
     assert {score.accuracy for score in evaluate(crowd, {"iid": split})} == {0.0}
+
+
+def test_accuracy_of_a_plain_module_is_that_of_its_crowd_and_leaves_its_mode(tiny: Any, splits: Any) -> None:
+    crowd = init_crowd(tiny, 8, 4, [2])
+    model = crowd.member(2).train()
+    empty = {4: (torch.zeros(0, 6, dtype=torch.int64), torch.zeros(0, dtype=torch.int64))}
+    splits = splits | {"iid": splits["iid"] | empty}
+    for batch in (5, 1024):
+        found = accuracy(model, splits, ["iid"], batch=batch)["iid"]
+        expected = {score.length: score.accuracy for score in evaluate(crowd, {"iid": splits["iid"]})}
+        assert found == pytest.approx(expected)
+    assert model.training
+    with pytest.raises(
+        ValueError, match=r"^the model returns \(5, 2\) for tokens of shape \(5, 3\); it should ret"
+    ):
+        accuracy(lambda tokens: torch.zeros(len(tokens), 2), splits, ["iid"], batch=5)

@@ -5,9 +5,11 @@ Example:
     >>> from ctlpp.models.lstm import BiLSTM
     >>> from ctlpp.training.crowd import init_crowd
     >>> crowd = init_crowd(lambda v, c: BiLSTM(v, c, width=8), 41, 8, seeds=[3, 4])
-    >>> split = {2: (torch.zeros(10, 4, dtype=torch.int64), torch.zeros(10, dtype=torch.int64))}
+    >>> split = {2: (torch.zeros(10, 4, dtype=torch.int64), torch.arange(10) % 8)}
     >>> [(score.seed, score.split, score.length) for score in evaluate(crowd, {"iid": split})]
     [(3, 'iid', 0), (4, 'iid', 0), (3, 'iid', 2), (4, 'iid', 2)]
+    >>> accuracy(crowd.member(3), {"train": split, "iid": split})["iid"].keys()
+    dict_keys([0, 2])
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -94,9 +96,8 @@ def evaluate(
         sums = torch.cat([sums.sum(0, keepdim=True), sums]).cpu()
         means = sums / torch.cat([sizes.sum()[None], sizes])[:, None, None]
         for length, of_length in zip([0, *lengths], means.tolist(), strict=True):
-            scores += [
-                Score(seed, name, length, *pair) for seed, pair in zip(crowd.seeds, of_length, strict=True)
-            ]
+            for seed, (accuracy, loss) in zip(crowd.seeds, of_length, strict=True):
+                scores.append(Score(seed, name, length, accuracy, loss))
     return scores
 
 
@@ -129,31 +130,30 @@ def accuracy(
     if isinstance(model, nn.Module):
         model.eval()
     try:
-        return {
-            name: _by_length(model, known.splits[name], known.n_classes, batch) for name in known.held_out
-        }
+        splits = known.held_out
+        return {name: _by_length(model, known.splits[name], known.n_classes, batch) for name in splits}
     finally:
         if isinstance(model, nn.Module):
             model.train(training)
 
 
 def _by_length(
-    model: Callable[[Tensor], Tensor], split: dict[int, tuple[Tensor, Tensor]], n_classes: int, batch: int
+    model: Callable[[Tensor], Tensor], split: Split, n_classes: int, batch: int
 ) -> dict[int, float]:
     right: dict[int, Tensor] = {}
     for length, (tokens, targets) in split.items():
-        parts = []
-        for start in range(0, len(targets), batch):
-            some = tokens[start : start + batch]
-            logits = model(some)
-            if not isinstance(logits, Tensor) or logits.shape != (len(some), n_classes):
-                found = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
-                raise UserError(
-                    f"the model returns {found} for tokens of shape {tuple(some.shape)};"
-                    f" it should return logits of shape {(len(some), n_classes)}"
-                )
-            parts.append(logits.argmax(-1).cpu() == targets[start : start + batch])
-        if parts:
-            right[length] = torch.cat(parts)
-    whole = torch.cat(list(right.values())).double().mean().item()
-    return {0: whole} | {length: answers.double().mean().item() for length, answers in right.items()}
+        if len(targets):
+            batches = zip(torch.split(tokens, batch), torch.split(targets, batch), strict=True)
+            right[length] = torch.cat([_right(model, *part, n_classes) for part in batches])
+    whole = torch.cat(list(right.values())).mean().item()
+    return {0: whole} | {length: answers.mean().item() for length, answers in right.items()}
+
+
+def _right(model: Callable[[Tensor], Tensor], tokens: Tensor, targets: Tensor, n_classes: int) -> Tensor:
+    """1.0 for each right answer, (B,)"""
+    logits, shape = model(tokens), (len(tokens), n_classes)
+    if not isinstance(logits, Tensor) or logits.shape != shape:
+        found = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
+        wrong = f"the model returns {found} for tokens of shape {tuple(tokens.shape)}"
+        raise UserError(f"{wrong}; it should return logits of shape {shape}")
+    return (logits.argmax(-1).cpu() == targets).double()

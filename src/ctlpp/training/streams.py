@@ -189,24 +189,11 @@ _STAND_INS: dict[Callable[..., Any], Callable[..., Any]] = {
     F.multi_head_attention_forward: _multi_head_attention,
 }
 _REFUSED = {
-    *(
-        F.dropout1d,
-        F.dropout2d,
-        F.dropout3d,
-        F.alpha_dropout,
-        F.feature_alpha_dropout,
-        F.gumbel_softmax,
-        F.rrelu,
-    ),
-    *(
-        torch.dropout,
-        torch.rand,
-        torch.randn,
-        torch.randint,
-        torch.randint_like,
-        torch.randperm,
-        torch.normal,
-    ),
-    *(torch.poisson, torch.multinomial, Tensor.bernoulli_, Tensor.uniform_, Tensor.normal_),
-    *(Tensor.exponential_, Tensor.random_),
+    getattr(home, name)
+    for home, names in (
+        (F, "dropout1d dropout2d dropout3d alpha_dropout feature_alpha_dropout gumbel_softmax rrelu"),
+        (torch, "dropout rand randn randint randint_like randperm normal poisson multinomial"),
+        (Tensor, "bernoulli_ uniform_ normal_ exponential_ random_"),
+    )
+    for name in names.split()
 }
