@@ -25,26 +25,18 @@ def bases(inputs: Inputs, turn: int) -> Array:
 
 
 @pytest.mark.parametrize("name", SIZES)
-def test_in_a_turn_every_donor_meets_every_consumer_and_every_input_is_patched_once(name: str) -> None:
-    inputs = make(name)
-    for turn in {0, 1, count_turns(inputs) - 1}:
-        for of_consumer in bases(inputs, turn).T:
-            assert sorted(of_consumer) == list(range(inputs.value.size))
-
-
-@pytest.mark.parametrize("name", SIZES)
-def test_a_base_never_has_the_donors_value(name: str) -> None:
+def test_in_a_turn_every_input_is_patched_once_with_another_value_and_first_functions_alternate(
+    name: str,
+) -> None:
     inputs = make(name)
     values = inputs.value.ravel()
-    for turn in range(min(count_turns(inputs), 9)):
-        assert (values[bases(inputs, turn)] != values[:, None]).all()
-
-
-@pytest.mark.parametrize("name", SIZES)
-def test_a_donor_meets_each_first_function_once_with_another_consumer_each_time(name: str) -> None:
-    inputs = make(name)
-    for of_donor in bases(inputs, 0) // inputs.n_symbols:
-        assert sorted(of_donor) == list(range(inputs.n_functions))
+    for turn in {0, 1, count_turns(inputs) - 1}:
+        every = bases(inputs, turn)  # (donors, consumers)
+        assert (values[every] != values[:, None]).all()
+        for of_consumer in every.T:
+            assert sorted(of_consumer) == list(range(inputs.value.size))
+        for of_donor in every // inputs.n_symbols:
+            assert sorted(of_donor) == list(range(inputs.n_functions))
 
 
 @pytest.mark.parametrize("name", ["tiny", "R", "odd"])

@@ -59,98 +59,43 @@ def keep_the_analysis_alone(run: Path) -> None:
     (run / "analysis" / "analysis.json").write_text("{}")
 
 
-def leave(run: Path) -> None:
-    """As it is."""
-
-
-MISTAKES: list[tuple[Callable[[Path], Any], list[str], str]] = [
-    (shutil.rmtree, [], "RUN does not exist"),
-    (lambda run: (run / "config.json").unlink(), [], "no run in RUN: there is no config.json in it"),
-    (
-        unfinish,
-        [],
-        "the run in RUN is unfinished (step 30 of 30): train on with --resume, or analyse its newest",
-    ),
-    (
-        lambda run: change_config(run, model="no_such_module:model"),
-        [],
-        "model 'no_such_module:model': cannot",
-    ),
-    (
-        lambda run: change_config(run, model="os:system"),
-        [],
-        "model 'os:system' is no model: os is part of Python",
-    ),
-    (
-        forget_task,
-        [],
-        "the run in RUN does not say which task it was trained on: name its dataset with --data",
-    ),
-    (
-        damage_all,
-        [],
-        "RUN/checkpoint/step-000000030.safetensors is damaged (its checksum is wrong), and no older",
-    ),
-    (
-        damage_newest,
-        [],
-        "RUN/checkpoint/step-000000030.safetensors is damaged (its checksum is wrong): the finish",
-    ),
-    (
-        lose_checkpoints,
-        [],
-        "the run in RUN is finished, and only its small files were kept, not its checkpoint:",
-    ),
-    (
-        keep_the_analysis_alone,
-        [],
-        "the run in RUN is finished, and only its small files were kept, not its check",
-    ),
-    (stop_early, [], "the run in RUN has no checkpoint yet: resume it first"),
-    (
-        lambda run: (run / "analysis").mkdir(),
-        [],
-        "RUN/analysis exists already: choose another folder, or replace",
-    ),
-    (leave, ["--seeds", "0,5"], "no seed 5 in this run: choose from 0, 2, 3, 7"),
-    (leave, ["--bases", "some"], "--bases some: write a number, or all"),
-    (
-        leave,
-        ["--bases", "13"],
-        "--bases 13: every donor and consumer has 12 bases of another value: use 1 to 12",
-    ),
-    (leave, ["--data", "nowhere"], "nowhere"),
-    (leave, ["--out", "RUN/config.json", "--force"], "RUN/config.json is a file: choose a folder"),
-    (
-        leave,
-        ["--out", "RUN/checkpoint", "--force"],
-        "RUN/checkpoint is not an analysis, so it is not replaced",
-    ),
-    (
-        leave,
-        ["--out", "RUN/config.json/new"],
-        "cannot write RUN/config.json/new: RUN/config.json is not a folder",
-    ),
+MISTAKES: list[tuple[Callable[[Path], Any], str]] = [  # what has become of the run, and the complaint
+    (shutil.rmtree, "RUN does not exist"),
+    (lambda run: change_config(run, model="os:system"), "model 'os:system' is no model"),
+    (unfinish, "the run in RUN is unfinished (step 30 of 30): train on with --resume, or analyse its newest"),
+    (forget_task, "the run in RUN does not say which task it was trained on: name its dataset with --data"),
+    (damage_all, "RUN/checkpoint/step-000000030.safetensors is damaged"),
+    (damage_newest, "RUN/checkpoint/step-000000030.safetensors is damaged"),
+    (lose_checkpoints, "the run in RUN is finished, and only its small files were kept, not its checkpoint"),
+    (keep_the_analysis_alone, "the run in RUN is finished, and only its small files were kept"),
+    (stop_early, "the run in RUN has no checkpoint yet"),
+    (lambda run: (run / "analysis").mkdir(), "RUN/analysis exists already"),
 ]
+OPTIONS = {  # and what is given with a run that is as it should be
+    "--seeds 0,5": "no seed 5 in this run: choose from 0, 2, 3, 7",
+    "--bases some": "--bases some: write a number, or all",
+    "--bases 13": "--bases 13: every donor and consumer has 12 bases of another value: use 1 to 12, or all",
+    "--data nowhere": "nowhere",
+    "--out RUN/config.json --force": "RUN/config.json is a file",
+    "--out RUN/checkpoint --force": "RUN/checkpoint is not an analysis, so it is not replaced",
+    "--out RUN/config.json/new": "cannot write RUN/config.json/new: RUN/config.json is not a folder",
+}
 
 
-@pytest.mark.parametrize(("spoil", "options", "complaint"), MISTAKES)
 def test_a_mistake_is_one_line_and_exit_code_2_and_nothing_is_written(
-    run: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    spoil: Callable[[Path], None],
-    options: list[str],
-    complaint: str,
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    spoil(run)
-    before = sorted(path for path in run.rglob("*"))
-    given = [option.replace("RUN", str(run)) for option in options]
-    code, out, err = ctlpp(monkeypatch, capsys, "analyze", run, "--device", "cpu", *given)
-    assert (code, out) == (2, "")
-    assert err.count("\n") == 1
-    assert err.startswith(f"ctlpp: {complaint.replace('RUN', str(run))}"), err
-    assert sorted(path for path in run.rglob("*")) == before
+    every = [(spoil, "", complaint) for spoil, complaint in MISTAKES]
+    every += [(lambda run: None, options, complaint) for options, complaint in OPTIONS.items()]
+    for number, (spoil, options, complaint) in enumerate(every):
+        run = Path(shutil.copytree(trained, tmp_path / f"run-{number}"))
+        spoil(run)
+        before = sorted(run.rglob("*"))
+        given = options.replace("RUN", str(run)).split()
+        code, out, err = ctlpp(monkeypatch, capsys, "analyze", run, "--device", "cpu", *given)
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert err.startswith(f"ctlpp: {complaint.replace('RUN', str(run))}"), err
+        assert sorted(run.rglob("*")) == before
 
 
 def test_the_command_says_what_it_found_and_where(

@@ -177,7 +177,7 @@ def summary(study: Study) -> dict[str, Any]:
         "pairs": {"train": int(inputs.train.sum()), "ood": int(inputs.ood.sum())},
         "accuracy": final,
         "measures": {
-            name: {**asdict(MEASURES[name]), "values": _plain(v)} for name, v in found.measures.items()
+            name: {**MEASURES[name]._asdict(), "values": _plain(v)} for name, v in found.measures.items()
         },
         "correlations": {name: _finite(asdict(c)) for name, c in study.correlations.items()},
         "notes": found.notes,

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from ctlpp.analysis.ndr import LeanNDR
+from ctlpp.analysis.states import LeanNDR
 from ctlpp.models.activations import recording
 from ctlpp.models.ndr import NDR
 from ctlpp.training.crowd import Crowd, init_crowd
