@@ -12,8 +12,7 @@ from matplotlib.figure import Figure
 
 from ctlpp.figures.learning import Pair, draw_by_length, draw_learning, draw_repeats
 from ctlpp.figures.predictors import draw_rankings
-from ctlpp.figures.seeds import Dots, Entry, draw_table1, draw_tables, swarm
-from ctlpp.figures.staged import Cell, draw_staged
+from ctlpp.figures.seeds import Cell, Dots, Entry, draw_staged, draw_table1, draw_tables, swarm
 from ctlpp.figures.style import DATA, FORMATS, render, style
 from ctlpp.models.zoo import MODELS
 from ctlpp.runs.history import History
@@ -28,8 +27,7 @@ ENTRIES = [
     for variant in ("A", "R")
     for kind in DATA
 ]
-FIRST = ("ndr", "transformer", "lstm")
-ZOO = (*FIRST, *(name for name in MODELS if name not in FIRST))
+ZOO = ("ndr", *(name for name in MODELS if name != "ndr"))
 
 
 def history(seeds: int = 3) -> History:
