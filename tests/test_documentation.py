@@ -34,6 +34,8 @@ def page_name(page: Path) -> str:
 
 @pytest.mark.parametrize("page", PAGES, ids=page_name)
 def test_what_a_page_tells_to_type_works(page: Path, tmp_path: Path) -> None:
+    if "from datasets import" in page.read_text():
+        pytest.importorskip("datasets")
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = os.environ | {
