@@ -144,7 +144,7 @@ def test_a_seed_has_the_same_numbers_alone_and_in_a_crowd(name: str, task: Task)
         assert values[1] == pytest.approx(alone.measures[measure][0], abs=1e-4), measure
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA GPU here")
+@pytest.mark.gpu
 @pytest.mark.parametrize("name", ["lstm", "gru", "transformer", "ndr"])
 def test_a_gpu_finds_what_a_cpu_finds(name: str, task: Task) -> None:
     without_workspace()  # as after training: what cuBLAS cannot do without one must not be asked of it
