@@ -36,7 +36,7 @@ def main() -> None:
             done = train("ndr", data, seeds=range(SEEDS), recipe=recipe, device="cuda")
         weights = done.crowd.weights.double().abs().sum().item()
         print(
-            f"{SEEDS} NDRs, {STEPS} steps: {time.perf_counter() - begin:.1f} s; weights add up to {weights:.6f}"
+            f"{SEEDS} NDRs, {STEPS} steps: {time.perf_counter() - begin:.1f} s; sum of weights {weights:.6f}"
         )
 
 

@@ -3,9 +3,9 @@
     python benchmarks/flow_files.py              # about two minutes on a CPU
     python benchmarks/flow_files.py --names      # also which files
 
-Each flow is a command on small data, run through the entry point of the command line in a process of its own.
-A file counts as soon as one of its functions is called, in any thread and in any process that the command starts;
-the bodies of modules and classes, which run when a file is imported, do not count.
+Each flow is a command on small data, run through the entry point of the command line in a process of its
+own. A file counts as soon as one of its functions is called, in any thread and in any process that the
+command starts; the bodies of modules and classes, which run when a file is imported, do not count.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FLOWS = {
     "reproduce": "reproduce table1 --scale quick --only lstm/R --seeds 1 --device cpu --out results",
 }
 
-# A process imports this before anything else, as `sitecustomize`; in the end it writes down which files it entered.
+# A process imports this first, as `sitecustomize`; in the end it writes down which files it entered.
 RECORDER = """
 import atexit, inspect, os, sys, threading
 

@@ -1,11 +1,11 @@
 """Does learning stay the same on the fast path? Training curves of fast path and reference, in one figure.
 
-    python benchmarks/learning_curves.py measure curves.json     # needs a CUDA card; a minute or two on an H200
+    python benchmarks/learning_curves.py measure curves.json     # needs a CUDA card; two minutes on an H200
     python benchmarks/learning_curves.py draw curves.json docs/images/fast-and-reference
 
-Full-size models learn a small task (R with 4 symbols and 8 functions) within a few thousand steps: once with the
-kernels, once without (`vmap` and autograd over the readable modules), with the same seeds, random streams and batches.
-`draw` also prints the largest difference of the means beside the spread of the seeds.
+Full-size models learn a small task (R with 4 symbols and 8 functions) within a few thousand steps: once with
+the kernels, once without (`vmap` and autograd over the readable modules), with the same seeds, random
+streams and batches. `draw` also prints the largest difference of the means beside the spread of the seeds.
 """
 
 import json

@@ -1,8 +1,9 @@
 """The obvious way to train several seeds: one after the other, with plain PyTorch.
 
-It is the reference for the speed of `ctlpp.train` (`ctlpp bench train`). The LSTM is the library's `nn.LSTM`; PyTorch
-has neither geometric attention nor relative positions, so NDR and Transformer are the same modules that ctlpp trains,
-called as anyone would call them. Optimiser, clipping and dropout are PyTorch's own.
+It is the reference for the speed of `ctlpp.train` (`ctlpp bench train`). The LSTM is the library's
+`nn.LSTM`; PyTorch has neither geometric attention nor relative positions, so NDR and Transformer are the
+same modules that ctlpp trains, called as anyone would call them. Optimiser, clipping and dropout are
+PyTorch's own.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The obvious way to make the data: draw an example, drop it if it is there already; one at a time, plain Python.
+"""The obvious way to make the data: draw one example at a time, drop it if it is there already.
 
-It is the reference for the speed of `ctlpp.generate` (`ctlpp bench data`) and makes the same splits by the same rules:
-balanced lengths, the fill rule, iid apart from train, and the diagnostic splits.
+It is the reference for the speed of `ctlpp.generate` (`ctlpp bench data`) and makes the same splits by the
+same rules: balanced lengths, the fill rule, iid apart from train, and the diagnostic splits.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """Which settings of the kernels make NDR's training step fastest on this card?
 
-    python benchmarks/tune_kernels.py --seconds 85      # needs a CUDA card; other arguments: --seeds, --lengths
+    python benchmarks/tune_kernels.py --seconds 85      # needs a CUDA card; also: --seeds, --lengths
 
-Whole steps (loss, gradient, clipping, Adam) of a crowd of NDRs of released size are captured as CUDA graphs: one for
-each length with the settings as they are, one with a candidate's. Both are replayed in turns, so that the clock of the
-card does not matter. Each candidate changes one part of the step; in the end the best of every part are taken
-together. A candidate whose gradient is not the present one is told and never wins. Kernels are compiled beforehand by
-several processes; what does not fit into the time is skipped, the least promising first.
+Whole steps (loss, gradient, clipping, Adam) of a crowd of NDRs of released size are captured as CUDA graphs:
+one for each length with the settings as they are, one with a candidate's. Both are replayed in turns, so
+that the clock of the card does not matter. Each candidate changes one part of the step; in the end the best
+of every part are taken together. A candidate whose gradient is not the present one is told and never wins.
+Kernels are compiled beforehand by several processes; what does not fit into the time is skipped, the least
+promising first.
 """
 
 from __future__ import annotations
@@ -148,7 +149,7 @@ def compile_for(settings: Settings, lengths: list[int]) -> None:
 
 
 def compile_all(lengths: list[int], until: float) -> list[Future[None]]:
-    """First what all candidates have in common, while more processes start, then theirs; until done or time is up."""
+    """First what all candidates have in common, then theirs; until done or time is up."""
     pool = ProcessPoolExecutor(workers := max(len(lengths), (os.cpu_count() or 2) - 1), get_context("spawn"))
     common = [[L] for L in lengths] + [list[int]()] * (workers - len(lengths))
     wait([pool.submit(compile_for, {}, some) for some in common], until - time.monotonic())

@@ -1,7 +1,8 @@
 """What holds for every test.
 
-With a GPU, the tests of the kernels and those marked `gpu` use it; all others run on the CPU, as they do everywhere.
-Without one, kernels run through Triton's interpreter, which must be chosen before Triton is imported.
+With a GPU, the tests of the kernels and those marked `gpu` use it; all others run on the CPU, as they do
+everywhere. Without one, kernels run through Triton's interpreter, which must be chosen before Triton is
+imported.
 """
 
 import os
@@ -19,7 +20,7 @@ KERNELS = Path(__file__).parent / "kernels"
 
 
 def _finds_a_gpu() -> bool:
-    """Whether PyTorch can use a GPU. Most machines have none, and there PyTorch need not be imported to know it."""
+    """Whether PyTorch can use a GPU; where there is no such device, PyTorch is not imported to know it."""
     if not any(Path("/dev").glob("nvidia*")):
         return False
     import torch

@@ -1,4 +1,4 @@
-"""The measurements of `ctlpp bench`: speed and memory on this machine, side by side with the slow references."""
+"""The measurements of `ctlpp bench`: speed and memory on this machine, beside slow references."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ print(time.perf_counter() - start, (after - before) / 1024)
 
 
 def reference(name: str) -> ModuleType:
-    """The module `benchmarks/<name>.py`, from the source tree or from where the package was installed with it."""
+    """The module `benchmarks/<name>.py`, from the source tree or installed with the package."""
     package = Path(ctlpp.__file__).parent
     for file in (package / "_benchmarks" / f"{name}.py", package.parents[1] / "benchmarks" / f"{name}.py"):
         spec = importlib.util.spec_from_file_location(f"ctlpp_reference_{name}", file)
@@ -83,7 +83,7 @@ def run(*arguments: str) -> str:
 
 
 def compare_data() -> tuple[Table, ...]:
-    """Generation against a plain-Python rejection sampler; the whole command; memory of ten million examples."""
+    """Generation against a rejection sampler; the whole command; memory of ten million examples."""
     sampler = reference("rejection_sampler")
     columns = "variant", "sampler s", "ctlpp s", "times", "examples/s"
     speed = make_table("Data in memory, default size (median)", *columns)
@@ -153,7 +153,7 @@ FULL = Size(name="full size", preset="released", data={}, seeds=3, steps=1, bloc
 
 
 def compare_training(sizes: tuple[Size, ...] = (DEMO, FULL)) -> tuple[Table | str, ...]:
-    """Seeds trained together on the CPU against a plain loop over single seeds, and the memory of a process."""
+    """Seeds trained together on the CPU against a plain loop over them, and the memory of a process."""
     note = "threads; seed-steps a second; `times` is the median over blocks in turn"
     results: list[Table | str] = [f"{torch.get_num_threads()} {note}"]
     with progress("measuring", len(THREE) * len(sizes) + 1) as advance:
@@ -173,7 +173,7 @@ def compare_training(sizes: tuple[Size, ...] = (DEMO, FULL)) -> tuple[Table | st
 
 
 def measure_turns(model: str, size: Size, data: Dataset, recipe: Recipe) -> tuple[float, float, float]:
-    """Seed-steps a second of the plain loop and of the crowd on the same batches, in turn, and the median ratio."""
+    """Seed-steps a second of the plain loop and of the crowd, in turn, and the median ratio."""
     plain = make_plain(model, size.preset, data, recipe, size.seeds)
     stepper = make_stepper(model, size.preset, data, recipe, size.seeds)
     batches = Batches(data.tensors("train"), recipe, stepper.crowd.seeds)
@@ -201,7 +201,7 @@ def make_plain(
 def make_stepper(
     model: str, preset: str, data: Dataset, recipe: Recipe, seeds: int, device: str = "cpu"
 ) -> Stepper:
-    """A fresh crowd: on a GPU all seeds at a time in bf16, on a CPU as many at a time as `train` would take."""
+    """A fresh crowd: on a GPU all seeds at a time in bf16, on a CPU as `train` would take them."""
     factory = partial(MODELS[model].factory, **MODELS[model].sizes[preset])
     crowd = init_crowd(factory, data.task.vocabulary.size, data.task.n_symbols, list(range(seeds)), device)
     stepper = Stepper(crowd, recipe, Optimizer.of(crowd), seeds, device == "cuda")
@@ -220,7 +220,7 @@ def measure_memory(seeds: int = MEMORY_SEEDS) -> Table:
 
 
 def print_peak(seeds: int) -> None:
-    """Train full-size NDR seeds for a step on the longest examples; print its seconds and the peak memory in GiB."""
+    """Train full-size NDR seeds for a step; print its seconds and the peak memory in GiB."""
     data, recipe = generate("R", max_length=6), recipe_for("ndr")
     stepper = make_stepper("ndr", "released", data, recipe, seeds)
     longest = Batches(data.tensors("train"), recipe, [0]).shapes()[-1]
@@ -258,12 +258,12 @@ def compare_cuda(crowds: Sequence[int] = CROWDS) -> tuple[Table | str, ...]:
                 rows.add_row(model, str(seeds), *numbers)
                 advance()
     card = f"Measured on this card: {flops:.0f} TFLOP/s (a large bf16 product), {moved:.1f} TB/s (a copy)."
-    note = "TB/s: the operands of all kernels of a step, each counted once; caches can make it more than a copy's."
+    note = "TB/s: the operands of all kernels of a step, counted once; caches can make it more than a copy's."
     return rows, card, note, compare_own(data)
 
 
 def measure_crowd(model: str, seeds: int, data: Dataset, use: ModuleType, steps: int = STEPS) -> list[float]:
-    """Train a crowd of fresh seeds for some steps: ms a seed-step, TFLOP/s, TB/s, seconds of the start, peak GiB.
+    """Train a fresh crowd: ms a seed-step, TFLOP/s, TB/s, seconds of the start, peak GiB.
 
     The start is the time until every length has run and was captured. use: `benchmarks/card_use.py`.
     """

@@ -1,7 +1,8 @@
-"""Kernels run on the GPU, or on the CPU through Triton's interpreter, and are compared with vmap and autograd.
+"""Kernels run on the GPU, or on the CPU through Triton's interpreter, against vmap and autograd.
 
-Both sides compute in float32: products of float32 are exact in Triton ("ieee") and in PyTorch, which uses TF32 only when
-told to. On a GPU exponentials, roots and quotients are correct to two or three units in the last place only.
+Both sides compute in float32: products of float32 are exact in Triton ("ieee") and in PyTorch, which uses
+TF32 only when told to. On a GPU exponentials, roots and quotients are correct to two or three units in the
+last place only.
 """
 
 from collections.abc import Callable, Sequence

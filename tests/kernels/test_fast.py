@@ -1,4 +1,4 @@
-"""Fast paths are chosen on CUDA alone and give what the reference gives; their kernels can be compiled beforehand."""
+"""Fast paths are chosen on CUDA alone and give what the reference gives."""
 
 from dataclasses import replace
 from functools import partial

@@ -1,4 +1,4 @@
-"""Hidden units made by one kernel, and by a product and a kernel, equal what autograd makes of their definition."""
+"""Hidden units made by one kernel, and by a product and a kernel, equal autograd's."""
 
 import pytest
 import torch

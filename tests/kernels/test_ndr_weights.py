@@ -1,4 +1,4 @@
-"""NDR's matrices come in the order that its products want; their gradients are products over the rows of all layers."""
+"""NDR's matrices come as its products want them; their gradients are products over all rows."""
 
 import weakref
 
@@ -31,7 +31,7 @@ def shapes(D: int, hidden: int) -> dict[str, tuple[int, int]]:
 
 
 def places(g: Tensor, D: int, hidden: int) -> dict[str, Tensor]:
-    """Views of the matrices in one matrix of parameters, where they lie in another order, with others between them."""
+    """Views of one matrix of parameters, where the matrices lie in another order, with others between."""
     found, at = {}, OTHER
     for name, (n, m) in sorted(shapes(D, hidden).items()):
         found[name] = g[:, at : at + n * m].view(-1, n, m)

@@ -1,4 +1,4 @@
-"""Residual, dropout and norm in one pass, forward and backward, equal what autograd makes of their definition."""
+"""Residual, dropout and norm in one pass, forward and backward, equal autograd's."""
 
 import pytest
 import torch
@@ -17,7 +17,7 @@ S, W = 2, 32
 
 
 def in_the_middle(rows: Tensor) -> Tensor:
-    """The same rows of every seed with others before and behind them, as a layer's lie among other layers'."""
+    """Rows with others before and behind them, as a layer's lie among other layers'."""
     return F.pad(rows, (0, 0, 5, 6), value=7.0)[:, 5:-6]
 
 

@@ -1,6 +1,7 @@
 """Clipping and Adam of a crowd in two passes over (S, P): one for the norms, one for everything else.
 
-Drop-in for `Stepper.update` of `ctlpp.training.step`; the gradient is only read. Sums are taken in a fixed order.
+Drop-in for `Stepper.update` of `ctlpp.training.step`; the gradient is only read. Sums are taken in a fixed
+order.
 """
 
 from __future__ import annotations
@@ -72,8 +73,8 @@ def adam_step(
 ):
     """Grid (blocks, seeds). PULL: weight decay as part of the gradient; DECAY: apart from it.
 
-    memory: mean, square, and the elements from one seed to the next; scalars: learning rate, ε and decay of the step;
-    rates: 1 − β₁, β₂, 1 − β₂ and the weight decay.
+    memory: mean, square, and the elements from one seed to the next; scalars: learning rate, ε and decay of
+    the step; rates: 1 − β₁, β₂, 1 − β₂ and the weight decay.
     """
     seed = tl.program_id(1).to(tl.int64)
     to_mean, b2, to_square, pull = rates
@@ -99,7 +100,7 @@ def adam_step(
 
 @torch.no_grad()
 def update(stepper: Stepper, group: slice, losses: Tensor, gradient: Tensor) -> Tensor:
-    """Clip each seed's gradient (S, P) and let Adam move its weights; returns which seeds still train, (S,) bool."""
+    """Clip each seed's gradient (S, P) and move its weights; returns which seeds still train, (S,) bool."""
     recipe, scalars, memory = stepper.recipe, stepper.scalars, stepper.optimizer
     weights, mean, square = stepper.crowd.weights[group], memory.mean[group], memory.square[group]
     assert mean.stride() == square.stride()

@@ -1,4 +1,4 @@
-"""Dropout masks inside kernels: the same random bits as `ctlpp.training.streams`, recomputed instead of stored."""
+"""Dropout masks inside kernels: the random bits of `ctlpp.training.streams`, recomputed, not stored."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def word(key, position):
 
 @triton.jit
 def _least(drop):
-    """The smallest number that is kept, in the upper half of a signed word; what its lower half holds is no matter."""
+    """The smallest number that is kept, in the upper half of a signed word; the lower half is no matter."""
     return (drop - 0x8000) * 0x10000
 
 
 @triton.jit
 def keep_tile(key, position, drop, R: constexpr, W: constexpr):
-    """Which elements of a tile are kept. position: first word of each row, (R,) int64. Returns (R, W) bool."""
+    """Which elements of a tile are kept, (R, W) bool. position: first word of each row, (R,) int64."""
     step = tl.arange(0, W // 4).to(tl.int64) * GOLDEN
     random = mix((position * GOLDEN + key)[:, None] + step[None, :])  # (R, W / 4), of four elements
     two = tl.join(random.to(tl.int32), (random >> 32).to(tl.int32))
@@ -50,7 +50,7 @@ def keep_rows(dropout, key, row, R: constexpr, W: constexpr):
 
 @triton.jit
 def keep_bits(key, first, drop, K: constexpr, BITS: constexpr):
-    """Which elements of a tile are kept, a bit each, the lowest first. first: (R,), of words. Returns (R, K / BITS)"""
+    """Which elements of a tile are kept, a bit each, lowest first, (R, K / BITS). first: words, (R,)."""
     random = word(key, (first[:, None] + tl.arange(0, K // 4)[None, :]).to(tl.int64))  # of four elements
     bits = tl.zeros(random.shape, tl.int32)
     for half in tl.static_range(2):
@@ -111,7 +111,7 @@ class Dropout:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where in a stream the dropouts of a forward begin: a layer's, one after the other, then the next layer's."""
+    """Where in a stream the dropouts of a forward begin: one after the other, layer by layer."""
 
     rates: dict[str, float]
     sizes: dict[str, int]  # elements of a seed

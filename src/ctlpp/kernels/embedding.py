@@ -1,7 +1,7 @@
 """Both ends of a model: a table's entries for the tokens of a batch, and the classifier with its loss.
 
-Shapes: S seeds, V vocabulary, D width, B batch, N = B · T rows, W width of the read-out (a power of two), C classes. One
-batch for all seeds or one a seed.
+Shapes: S seeds, V vocabulary, D width, B batch, N = B · T rows, W width of the read-out (a power of two), C
+classes. One batch for all seeds or one a seed.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _step(x: Tensor, ndim: int) -> int:
 
 @triton.jit
 def classify(x, parameters, targets, dx, parts, B, C, share, ROWS: constexpr, W: constexpr, CP: constexpr):
-    """Grid (blocks of examples, seeds): the gradient of x, and a part a block of the losses and other gradients."""
+    """Grid (blocks of examples, seeds): the gradient of x, and parts of losses and other gradients."""
     seed = tl.program_id(1).to(tl.int64)
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     column, label = tl.arange(0, W), tl.arange(0, CP)

@@ -1,7 +1,8 @@
-"""Which fast path applies to a module: `find` gives its loss-and-gradient function, or None for the reference.
+"""Which fast path applies to a module: `find` gives its gradient function, or None.
 
-Triton compiles a kernel when it is launched first, one after the other; those of NDR, for all lengths, take over a
-minute. `precompile` has them compiled at the same time, on all cores, before the first step needs them.
+Triton compiles a kernel when it is launched first, one after the other; those of NDR, for all lengths, take
+over a minute. `precompile` has them compiled at the same time, on all cores, before the first step needs
+them.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def available(device: str) -> bool:
 
 
 def without_workspace() -> None:
-    """Tell cuBLAS to do without one, unless the user has told it something else; it listens before its first use only.
+    """Tell cuBLAS to do without one, unless the user has set it; it listens before its first use only.
 
     With a workspace it clears a counter before every product.
     """
@@ -71,8 +72,8 @@ def _find(model: nn.Module, columns: int) -> Gradient | None:
 def precompile() -> Iterator[bool]:
     """Within: kernels are compiled and not launched, so that what they would have written is not there.
 
-    Afterwards all of them are ready. A kernel that cannot be compiled fails when it is launched, as ever. Gives False,
-    and changes nothing, where Triton cannot compile several at a time (before 3.5).
+    Afterwards all of them are ready. A kernel that cannot be compiled fails when it is launched, as ever.
+    Gives False, and changes nothing, where Triton cannot compile several at a time (before 3.5).
     """
     import triton
     from triton.runtime.jit import JITFunction

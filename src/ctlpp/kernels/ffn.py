@@ -4,11 +4,13 @@ And the hidden units of NDR's nets, data net and gate net side by side, product 
 
     pre = a · upᵀ,  act = GELU(pre + b)        dpre = (dd · down_data, de · down_gate) * GELU′(pre + b)
 
-On sm_90 (H100, H200) in bf16 the product and what follows it are one kernel: a program makes one tile of hidden units,
-its operands come and go by descriptors that know where a layer's rows end, and the programs of the same rows run
-side by side, so that rows are read from memory once. Elsewhere cuBLAS makes the product and `activate` the rest.
+On sm_90 (H100, H200) in bf16 the product and what follows it are one kernel: a program makes one tile of
+hidden units, its operands come and go by descriptors that know where a layer's rows end, and the programs of
+the same rows run side by side, so that rows are read from memory once. Elsewhere cuBLAS makes the product
+and `activate` the rest.
 
-Rows belong to a seed: pre and act are (S, N, F), b is (S, F) in float32. A program takes a few rows at a time.
+Rows belong to a seed: pre and act are (S, N, F), b is (S, F) in float32. A program takes a few rows at a
+time.
 
 Shapes: S seeds, N rows, D width and hidden units of the gate net, F hidden units of both.
 """
@@ -33,7 +35,7 @@ LOOPS = 16  # … so many times a program
 
 @triton.jit
 def gelu(x):
-    """x · Φ(x) to 1e-7 and rounding, with Φ, the normal distribution function: a logistic function of a polynomial."""
+    """x · Φ(x) to 1e-7 and rounding, with the normal Φ as a logistic function of a polynomial."""
     u = x * x
     z = 1.5938604e-4 + u * (-1.14519277e-5 + u * (3.85010963e-7 + u * -5.2090709e-9))
     z = -2.3022072 + u * (-0.104838595 + u * (9.5603408e-5 + u * z))
@@ -143,7 +145,7 @@ def hidden_backward(
     COLUMNS: constexpr,
     STEP: constexpr,
 ):
-    """In the place of pre comes its gradient; its sum over a block's rows, for b, goes to `part`. DATA: units of d."""
+    """The gradient of pre in its place; its sums over rows, for b, go to `part`. DATA: units of d."""
     column, row, seed = tl.program_id(0) * COLUMNS, tl.program_id(1) * ROWS, tl.program_id(2)
     at = column + tl.arange(0, COLUMNS)
     net = tl.where(column < DATA, 0, tl.num_programs(2))
@@ -165,7 +167,7 @@ def fits(pre: Tensor, width: int) -> bool:
 
 
 def forward(a: Tensor, up: Tensor, bias: Tensor, pre: Tensor, act: Tensor) -> None:
-    """pre = a · upᵀ and act = GELU(pre + bias). a: (S, N, D); up: (S, F, D); bias: (S, F); pre, act: (S, N, F)."""
+    """pre = a · upᵀ, act = GELU(pre + bias). a: (S, N, D), up: (S, F, D), bias: (S, F); both (S, N, F)."""
     D, tile = a.shape[2], FORWARD
     if fits(pre, D):
         inputs = described(a, tile.rows, tile.step), described(up, tile.columns, tile.step)

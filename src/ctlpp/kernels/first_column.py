@@ -1,7 +1,7 @@
 """Geometric attention of column 0 alone, all that the last layer needs, forward and backward.
 
-A row of `x` and the scalars are those of `geometric`. All other columns lie to the right of column 0, column j at
-distance j, so that A_j = P_j · ∏_{n<j} (1 − P_n), one column after the other. A program has a few
+A row of `x` and the scalars are those of `geometric`. All other columns lie to the right of column 0, column
+j at distance j, so that A_j = P_j · ∏_{n<j} (1 − P_n), one column after the other. A program has a few
 examples of a head; it keeps nothing for the backward, which does it again.
 """
 
@@ -26,7 +26,7 @@ REGISTERS: int | None = 128  # at most, a thread of the backward
 
 
 class Sums(NamedTuple):
-    """Sums over rows of a block: of the gradients of q, k and v, (S, blocks, 3D), for a match, (S, blocks, H, 4)."""
+    """Sums over the rows of a block: for q, k and v, (S, blocks, 3D), and a match, (S, blocks, H, 4)."""
 
     qkv: Tensor
     match: Tensor
@@ -74,7 +74,7 @@ def first_forward(x, b, out, scalars, dropout, factor, B, s: constexpr, EXAMPLES
 
 @triton.jit
 def _column(q, k, dread, v, dropout, key, word, scale, right, free):
-    """Of a column: k and which of it is kept, content, P, A, the gradient of log A, and what it leaves for others."""
+    """Of a column: k, what of it is kept, content, P, A, the gradient of log A, and what it leaves."""
     keep = tl.full(k.shape, True, tl.int1)
     if dropout is not None:
         keep = keep_tile(key, word, dropout[3], k.shape[0], k.shape[1])
@@ -86,7 +86,7 @@ def _column(q, k, dread, v, dropout, key, word, scale, right, free):
 
 @triton.jit
 def first_backward(dread, x, b, part, sums, scalars, dropout, factor, B, s: constexpr, EXAMPLES: constexpr):
-    """In the place of x comes its gradient; sums over rows go to `part` (q, k, v) and `sums` (as in `geometric`)."""
+    """The gradient of x in its place; sums over rows go to `part` (q, k, v) and `sums` (of a match)."""
     K: constexpr = s.K
     T: constexpr = s.T
     D: constexpr = s.H * K

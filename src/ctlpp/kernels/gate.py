@@ -1,7 +1,7 @@
-"""The end of an NDR layer in one pass: u = LN(d + b + a), g = σ(e + c) or 0 for a shut column, h′ = h + g · (u − h).
+"""The end of an NDR layer in one pass: u = LN(d + b + a), g = σ(e + c) or 0, h′ = h + g · (u − h).
 
-d is the data net's output, e the gate net's, both without their biases b and c. All rows are (S, N, W). A program
-takes a few rows at a time; of the backward it is one warp.
+d is the data net's output, e the gate net's, both without their biases b and c. All rows are (S, N, W). A
+program takes a few rows at a time; of the backward it is one warp.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def gate_backward(
     W: constexpr,
     EPS: constexpr,
 ):
-    """In the places of dnew (+ more), d and e come the gradients of h, d (which is a's too) and e; sums to `part`."""
+    """The gradients of h, d (which is a's too) and e in the places of dnew, d and e; sums to `part`."""
     seed = from_last(1).to(tl.int64)
     column = tl.arange(0, W)
     key = 0 if dropout is None else tl.load(dropout[0] + seed)

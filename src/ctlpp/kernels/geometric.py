@@ -1,11 +1,12 @@
 """Geometric attention, forward and backward: `pairs` has the products; here is the rest, a thread for a row.
 
-A row of `x` holds q, k, v (H · K numbers each) and the direction preferences (H to the right, H to the left), all
-without their biases `b`. With match m_ij = scale · q_i · dropout(k_j) + stretch · preference + shift and P = σ(m):
-A_ij = P_ij · ∏_{n nearer to i than j} (1 − P_in). Of two columns at the same distance the right one is nearer.
+A row of `x` holds q, k, v (H · K numbers each) and the direction preferences (H to the right, H to the
+left), all without their biases `b`. With match m_ij = scale · q_i · dropout(k_j) + stretch · preference +
+shift and P = σ(m): A_ij = P_ij · ∏_{n nearer to i than j} (1 − P_in). Of two columns at the same distance
+the right one is nearer.
 
-In (S, H, T, N) (see `pairs`) the column at distance d to the right of i is in place d, to the left in place T − d. A
-thread first reads all that it needs, so that it waits once.
+In (S, H, T, N) (see `pairs`) the column at distance d to the right of i is in place d, to the left in place
+T − d. A thread first reads all that it needs, so that it waits once.
 """
 
 from __future__ import annotations
@@ -147,7 +148,7 @@ def geometric_forward(content, x, b, A, scalars, N, factor, s: constexpr, BLOCK:
 
 @triton.jit
 def geometric_backward(dA, content, x, b, A, sums, scalars, N, factor, s: constexpr, BLOCK: constexpr):
-    """In the place of A comes the gradient of q · k, in that of the preferences theirs; farthest column first.
+    """The gradients of q · k in A's place and of the preferences in theirs; farthest column first.
 
     Sums over rows go to `sums`.
     """
@@ -222,7 +223,7 @@ def match_sums(part, last, stretch, g, to, R, LAST, H: constexpr, ROWS: constexp
 
 
 def match_gradients(part: Tensor, last: Tensor, stretch: Tensor, places: Sequence[Tensor]) -> None:
-    """From two tables of sums, (S, …, H, 4): gradients of the three scalars and of the direction's bias, (S, 2H)."""
+    """From two tables of sums, (S, …, H, 4): gradients of the scalars and the direction's bias, (S, 2H)."""
     tensors = *by_seed(part, last, stretch, places[0]), tuple(offsets(places)[1:])
     meta = {"H": part.shape[2], "ROWS": SUMS, "num_warps": SUMS_WARPS}
     match_sums[len(part),](*tensors, part.shape[1], last.shape[1], **meta)

@@ -1,7 +1,8 @@
 """What all kernels and their launches share: arguments, the order of the seeds, products, descriptors, sums.
 
-A kernel gets a tensor as a tuple: the tensor and the elements from one seed to the next (`by_seed`), and where rows are
-not next to each other also from one row to the next (`by_row`). Inside, `at_seed` is where a seed's part begins.
+A kernel gets a tensor as a tuple: the tensor and the elements from one seed to the next (`by_seed`), and
+where rows are not next to each other also from one row to the next (`by_row`). Inside, `at_seed` is where a
+seed's part begins.
 
 Shapes: S seeds, R partial sums, W columns.
 """
@@ -71,9 +72,9 @@ def at_seed(x, seed):
 def from_last(axis: constexpr):
     """The seed of a program, if the last seed comes first; seeds are the outermost axis of the grid.
 
-    What was written last is still in the card's cache. Matrix products take the first seed first; a kernel between two
-    of them that takes the last seed first begins with what the one left in the cache, and leaves there what the other
-    begins with. Of two kernels in a row, one goes each way.
+    What was written last is still in the card's cache. Matrix products take the first seed first; a kernel
+    between two of them that takes the last seed first begins with what the one left in the cache, and leaves
+    there what the other begins with. Of two kernels in a row, one goes each way.
     """
     return tl.num_programs(axis) - 1 - tl.program_id(axis)
 
@@ -98,13 +99,13 @@ def of_transposed(dy: Tensor, x: Tensor) -> Tensor:
 
 @cache
 def made_for(device: torch.device) -> bool:
-    """Whether kernels whose tiles come and go by descriptors are made for a card: sm_90 (H100, H200), Triton 3.4."""
+    """Whether kernels with descriptors are made for a card: sm_90 (H100, H200), from Triton 3.4 on."""
     known = find_spec("triton.tools.tensor_descriptor") is not None
     return known and device.type == "cuda" and torch.cuda.get_device_capability(device) == (9, 0)
 
 
 def described(x: Tensor, rows: int, columns: int) -> Any:
-    """A descriptor that moves a seed's tiles of x, (S, …, …); beyond its rows it reads zeros and writes nothing."""
+    """A descriptor for tiles of x, (S, …, …); beyond its rows it reads zeros and writes nothing."""
     from triton.tools.tensor_descriptor import TensorDescriptor
 
     return TensorDescriptor.from_tensor(x, [1, rows, columns])
@@ -112,7 +113,7 @@ def described(x: Tensor, rows: int, columns: int) -> Any:
 
 @triton.jit
 def add_up_parts(part, out, R, W, ends, shifts, ROWS: constexpr, COLUMNS: constexpr, ADD: constexpr):
-    """Grid (column blocks, seeds). Columns from ends[n] on go shifts[n] elements farther than their number says."""
+    """Grid (column blocks, seeds). Columns from ends[n] on go shifts[n] elements farther."""
     seed = tl.program_id(1).to(tl.int64)
     column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     inside = column < W
@@ -132,7 +133,7 @@ def add_up_parts(part, out, R, W, ends, shifts, ROWS: constexpr, COLUMNS: conste
 
 
 def add_up(part: Tensor, places: Sequence[Tensor], *, add: bool = False) -> None:
-    """Σ over R of part, (S, R, …), divided over at most four places, (S, …) each; added to what is there if `add`.
+    """Σ over R of part, (S, R, …), divided over at most four places, (S, …); `add`: to what is there.
 
     The places are views of one matrix of gradients, (S, P). The sum is taken in a fixed order.
     """

@@ -1,10 +1,11 @@
-"""Loss and gradient of a crowd of bi-directional LSTMs, written out: products by cuBLAS, the rest in a few kernels.
+"""Loss and gradient of a crowd of Bi-LSTMs, written out: products by cuBLAS, the rest in a few kernels.
 
-It computes what `vmap` and autograd make of `ctlpp.models.lstm.BiLSTM`. Both directions of all seeds are one batch of
-2S, everything in the order of reading: x (2S, T, B, E), gates (2S, T, B, 4D), h and c (2S, T, B, D), with h the state
-*before* each step and c the memory after it. The last states lie side by side, (S, B, 2D). A row of `gates` holds the
-4D columns input, forget, output, candidate: first what the input adds to them (without biases), then their values, in
-the end their gradients. Each weight's gradient is one product over the rows of all steps.
+It computes what `vmap` and autograd make of `ctlpp.models.lstm.BiLSTM`. Both directions of all seeds are one
+batch of 2S, everything in the order of reading: x (2S, T, B, E), gates (2S, T, B, 4D), h and c (2S, T, B,
+D), with h the state *before* each step and c the memory after it. The last states lie side by side, (S, B,
+2D). A row of `gates` holds the 4D columns input, forget, output, candidate: first what the input adds to
+them (without biases), then their values, in the end their gradients. Each weight's gradient is one product
+over the rows of all steps.
 
 Shapes: S seeds, B batch, T tokens, V vocabulary, E embedding width, D units a direction.
 """
@@ -74,7 +75,7 @@ def embed_backward(
     E: constexpr,
     BE: constexpr,
 ):
-    """Grid (blocks of LOOP · ROWS rows, blocks of BE columns, seeds): the table's gradient, a part a block of rows."""
+    """Grid (blocks of LOOP · ROWS rows, blocks of BE columns, seeds): parts of the table's gradient."""
     seed = tl.program_id(2).to(tl.int64)
     entry = tl.arange(0, VP)
     column = tl.program_id(1) * BE + tl.arange(0, BE)
@@ -129,7 +130,8 @@ def _bias(biases, at):
 def step_forward(gates, biases, c, h, t, T, B, ROWS: constexpr, D: constexpr):
     """Grid (blocks of examples, 2S): step t, whose gates lack only their biases. The new state goes to `h`.
 
-    biases: of the input and of the state, and from one seed to the next; h: from one seed, direction, row to the next.
+    biases: of the input and of the state, and from one seed to the next; h: from one seed, direction, row to
+    the next.
     """
     batch = tl.program_id(1).to(tl.int64)
     seed, side = batch // 2, batch % 2
@@ -153,7 +155,7 @@ def step_forward(gates, biases, c, h, t, T, B, ROWS: constexpr, D: constexpr):
 
 @triton.jit(do_not_specialize=["t", "T"])
 def step_backward(gates, c, dh, dc, part, t, T, B, LOOP: constexpr, ROWS: constexpr, D: constexpr):
-    """Grid (blocks of LOOP · ROWS examples, 2S): gates of step t -> their gradients; sums over rows go to `part`."""
+    """Grid (blocks of LOOP · ROWS examples, 2S): gates of step t -> their gradients; sums to `part`."""
     batch = tl.program_id(1).to(tl.int64)
     first = (batch * T + t) * B  # row of this step
     gates, dcs = gates + first * (4 * D), dc + batch * B * D
@@ -241,7 +243,7 @@ class Pass:
             step_forward[grid](self.gates, biases, self.c, new, t, self.T, self.B, D=self.D, **STEP)
 
     def backward_steps(self, dlast: Tensor) -> Tensor:
-        """From the gradient of the last states, (S, B, 2D), to the gates'; returns parts of the bias', (2S, …, 4D)."""
+        """From the gradient of the last states, (S, B, 2D), to the gates'; parts of the bias's."""
         n = blocks(self.B, STEP_BACKWARD["ROWS"] * STEP_BACKWARD["LOOP"])
         part = torch.empty(2 * self.S, self.T, n, 4 * self.D, device=dlast.device)
         dc = torch.empty(2 * self.S, self.B, self.D, device=dlast.device)
@@ -275,7 +277,7 @@ class Pass:
 def gradient(
     model: BiLSTM, w: Views, g: Views, keys: Tensor, tokens: Tensor, targets: Tensor, dtype: torch.dtype
 ) -> Tensor:
-    """Losses (S,) of a crowd of Bi-LSTMs on a batch; their gradients go to `g`. tokens: (B, T) or (S, B, T)."""
+    """Losses (S,) of a crowd on a batch; its gradients go to `g`. tokens: (B, T) or (S, B, T)."""
     run = Pass(model, w, keys, tokens, dtype)
     run.embed()
     run.forward_steps()

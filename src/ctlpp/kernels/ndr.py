@@ -1,12 +1,12 @@
-"""Loss and gradient of a crowd of NDRs, written out: large products, and everything between them in one kernel each.
+"""Loss and gradient of a crowd of NDRs, written out: large products, and kernels between them.
 
-It computes what `vmap` and autograd make of `ctlpp.models.ndr.NDR` (the tests compare all gradients), with these
-differences in how:
-- activations of all layers lie in one buffer of rows and are kept in bf16; arithmetic inside kernels is float32;
+It computes what `vmap` and autograd make of `ctlpp.models.ndr.NDR` (the tests compare all gradients), with
+these differences in how:
+- activations of all layers lie in one buffer of rows, in bf16; arithmetic inside kernels is float32;
 - products that share an input are one product (q, k, v and direction; both feed-forward nets, see `ffn`);
 - a column of the first layer's input depends on its token alone, so its first product is made once a token;
-- the gradient of an activation takes the activation's place, and the gradient of a weight that all layers share is one
-  product over all layers' rows at the end (`ndr_weights`);
+- the gradient of an activation takes the activation's place, and the gradient of a weight that all layers
+  share is one product over all layers' rows at the end (`ndr_weights`);
 - dropout masks are recomputed from the seeds' counters, but for the keys', which are kept as bits.
 
 Shapes: S seeds, N rows, D width, F = hidden of both nets together, C classes.
@@ -30,7 +30,7 @@ MATRICES = ("attend.qkv", "attend.direction", "attend.out", *FFN)
 
 
 def supports(model: NDR) -> bool:
-    """Whether the kernels fit the model's sizes: powers of two, and heads wide enough for the tensor cores."""
+    """Whether the kernels fit the model: sizes are powers of two, heads wide enough for tensor cores."""
     width, hidden = model.classify.in_features, model.layer.ffn_data.up.out_features
     powers = all(size & (size - 1) == 0 for size in (width, hidden))
     return powers and width // model.layer.attend.heads >= 16
@@ -67,9 +67,9 @@ class Weights:
 class Pass:
     """One forward over a batch, kept for the backward.
 
-    The classifier reads column 0 alone, so the last layer goes on with B rows instead of N behind its attention. Rows
-    of all layers lie one after the other: (S, (depth − 1) · N + B, …), or (S, depth · N + V, …) for what attention
-    needs; the V rows at its end are the first layer's once a token.
+    The classifier reads column 0 alone, so the last layer goes on with B rows instead of N behind its
+    attention. Rows of all layers lie one after the other: (S, (depth − 1) · N + B, …), or (S, depth · N + V,
+    …) for what attention needs; the V rows at its end are the first layer's once a token.
     """
 
     def __init__(self, model: NDR, w: Views, keys: Tensor, ids: Tensor, dtype: torch.dtype) -> None:
@@ -216,7 +216,7 @@ class Backward:
         self.weight_gradients()
 
     def embedding_gradient(self, dh: Tensor) -> None:
-        """From dh of the first state, but for what comes through its product x, whose gradient is summed by token."""
+        """From dh of the first state, and from the gradient of its product x, which is summed by token."""
         run, table = self.run, self.g["embed.weight"]
         x = run.by_token(run.x)
         dx = torch.empty_like(x, dtype=torch.float32)
@@ -250,7 +250,7 @@ class Backward:
 def gradient(
     model: NDR, w: Views, g: Views, keys: Tensor, tokens: Tensor, targets: Tensor, dtype: torch.dtype
 ) -> Tensor:
-    """Losses (S,) of a crowd of NDRs on a batch; their gradients go to `g`. tokens: (B, T − 1) or (S, B, T − 1)."""
+    """Losses (S,) of a crowd on a batch; its gradients go to `g`. tokens: (B, T − 1) or (S, B, T − 1)."""
     ids = F.pad(tokens, (1, 0), value=model.start)
     run = Pass(model, w, keys, ids, dtype)
     losses, dread = embedding.read_out(run.forward(w["embed.weight"]), w, g, targets)

@@ -2,12 +2,14 @@
 
     q k v direction | out | up of the data net, of the gate net | down of both nets, side by side
 
-One pass over the parameters makes them. Each gradient is a product over the rows of all layers, dyᵀ · x, straight into
-its place. On sm_90 (H100, H200) in bf16 all of these are one kernel: a program makes one tile of one of the gradients,
-from its first row to its last; tiles of all products and seeds together fill the card evenly, where a product at a time
-leaves parts of it idle. Elsewhere, and where they would not fill it, cuBLAS makes them.
+One pass over the parameters makes them. Each gradient is a product over the rows of all layers, dyᵀ · x,
+straight into its place. On sm_90 (H100, H200) in bf16 all of these are one kernel: a program makes one tile
+of one of the gradients, from its first row to its last; tiles of all products and seeds together fill the
+card evenly, where a product at a time leaves parts of it idle. Elsewhere, and where they would not fill it,
+cuBLAS makes them.
 
-Shapes: S seeds, R rows of all layers, D width and hidden units of the gate net, F hidden units of both nets, H heads.
+Shapes: S seeds, R rows of all layers, D width and hidden units of the gate net, F hidden units of both nets,
+H heads.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from ctlpp.kernels.launch import Tile, add_up, at_seed, blocks, by_seed, made_fo
 
 CHUNKS, WARPS = 8, 4  # that a program of `matrices` takes at a time
 TILE = Tile(rows=128, columns=256, step=64, warps=8, stages=3)
-FILLED = 0.78  # the share of the card that the tiles must fill; multiples of five seeds fill 0.795 or more of an H200
+FILLED = 0.78  # share of the card that tiles must fill; multiples of five seeds fill 0.795 of an H200
 
 
 class Matrices(NamedTuple):
@@ -51,7 +53,7 @@ def layer_weights(
     SIZE: constexpr,
     CHUNKS: constexpr,
 ):
-    """Grid (blocks of chunks, seeds). A chunk is SIZE numbers that stay together; places: where matrices are in w."""
+    """Grid (blocks of chunks of SIZE numbers, seeds). places: where the matrices are in w."""
     seed = tl.program_id(1).to(tl.int64)
     qkv, direction, out, up, up_gate, down, down_gate = places
     chunk = (tl.program_id(0) * CHUNKS + tl.arange(0, CHUNKS)) * SIZE
@@ -72,7 +74,7 @@ def layer_weights(
 
 
 def matrices(parts: Sequence[Tensor], dtype: torch.dtype) -> Matrices:
-    """parts, views of one matrix of parameters: q, k, v; direction; out; up of the data and the gate net; down."""
+    """parts, views of one matrix of parameters: q, k, v; direction; out; up of both nets; down of both."""
     (S, sides, D), hidden = parts[1].shape, parts[3].shape[1]
     shapes = (3 * D + sides, D), (D, D), (hidden + D, D), (D, hidden + D)
     sizes = [rows * columns for rows, columns in shapes]
@@ -114,10 +116,11 @@ def gradient_tiles(
     COLUMNS: constexpr,
     STEP: constexpr,
 ):
-    """Grid (tiles of a seed, seeds), tiles in the order of q, k, v | direction | out | up of both nets | down of both.
+    """Grid (tiles of a seed, seeds), in the order q, k, v | direction | out | up of both | down of both.
 
-    places: where in a seed's gradients the matrices begin. sizes: dx and h have `long` rows, and `apart` from one seed
-    to the next; the others have `short` rows. Rows of dx are `dx_row` elements apart, others as many as they have.
+    places: where in a seed's gradients the matrices begin. sizes: dx and h have `long` rows, and `apart`
+    from one seed to the next; the others have `short` rows. Rows of dx are `dx_row` elements apart, others
+    as many as they have.
     """
     tile, seed = tl.program_id(0), tl.program_id(1).to(tl.int64)
     dx, h, do, read, dpre, a, dd, de, act = rows
@@ -161,7 +164,7 @@ def _processors(device: torch.device) -> int:
 
 
 def fits(rows: Rows) -> bool:
-    """Whether one kernel makes all products: bf16 on sm_90, sizes in whole tiles, and enough tiles for the card."""
+    """Whether one kernel makes all products: bf16 on sm_90, whole tiles, and enough of them for the card."""
     (S, _, D), hidden = rows.h.shape, rows.act.shape[2] - rows.h.shape[2]
     whole = all(size % edge == 0 for size in (D, hidden) for edge in (TILE.rows, TILE.columns))
     whole = whole and rows.x.shape[2] - 3 * D <= TILE.rows
@@ -178,7 +181,7 @@ def tiles(D: int, hidden: int) -> int:
 
 
 def gradients(rows: Rows, places: Sequence[Tensor]) -> None:
-    """places: of q, k, v; direction; out; up of the data net and the gate net; down of both. (S, …), in one matrix."""
+    """places: views of one matrix of gradients, in the order of the parts of `matrices`."""
     qkv, direction, out, up, up_gate, down, down_gate = places
     if fits(rows):
         _at_once(rows, places)

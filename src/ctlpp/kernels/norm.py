@@ -1,9 +1,9 @@
 """y = LN(x + dropout(o + b)): residual, dropout and norm in one pass, forward and backward.
 
-The forward leaves n, what is normalised before γ and β, in o's place and 1 / its deviation beside it, so that the
-backward needs neither x nor o. Rows belong to a seed: x and o are (S, N, W) with a stride between seeds, γ, β and b are
-(S, W) in float32. A program is one warp that takes a few rows at a time: sums over a row stay within the warp, sums
-over rows within a thread.
+The forward leaves n, what is normalised before γ and β, in o's place and 1 / its deviation beside it, so
+that the backward needs neither x nor o. Rows belong to a seed: x and o are (S, N, W) with a stride between
+seeds, γ, β and b are (S, W) in float32. A program is one warp that takes a few rows at a time: sums over a
+row stay within the warp, sums over rows within a thread.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def norm_backward(
     BIAS: constexpr,
     ADD: constexpr,
 ):
-    """dy (+ more) -> dx (added to what is there if ADD) and, in n's place, do; sums for γ, β and b go to `part`."""
+    """dy (+ more) -> dx (added to it if ADD) and, in n's place, do; sums for γ, β and b go to `part`."""
     seed = from_last(1).to(tl.int64)
     column = tl.arange(0, W)
     key = 0 if dropout is None else tl.load(dropout[0] + seed)
@@ -161,9 +161,10 @@ def backward(
     *,
     add: bool,
 ) -> None:
-    """The gradients: of x to dx (or added to it), of o in the place of n; n and scale are what the forward left.
+    """The gradient of x to dx (or added to it), of o in the place of n; n and scale as the forward left them.
 
-    dy: one or two summands of the gradient of y; part: (S, parts(N), 3W), sums for γ, β and the bias; without one 2W will do.
+    dy: one or two summands of the gradient of y; part: (S, parts(N), 3W), sums for γ, β and the bias;
+    without one 2W will do.
     """
     S, N, W = n.shape
     meta = {"ROWS": BACK, "LOOPS": LOOPS, "W": W, "BIAS": v.bias is not None, "ADD": add, "num_warps": 1}

@@ -1,12 +1,13 @@
-"""Products between the columns of an example, for attention over at most 16 columns: tiles for the tensor cores.
+"""Products between the columns of an example, at most 16, in tiles for the tensor cores.
 
-A row of `x` holds q, k, v (H · K numbers each) and 2H more, all without their biases `b`. A tile has 16 rows: as many
-examples as fit, each beginning at a multiple of P, the power of two that holds T columns. In the backward, gradients
-take the places of q, k and v, and sums over rows are left per program.
+A row of `x` holds q, k, v (H · K numbers each) and 2H more, all without their biases `b`. A tile has 16
+rows: as many examples as fit, each beginning at a multiple of P, the power of two that holds T columns. In
+the backward, gradients take the places of q, k and v, and sums over rows are left per program.
 
-What there is for each pair of columns (i, j) of an example lies in one of two orders. What a tile writes and a thread
-for each row i reads has the row's columns side by side, (S, H, N, TJ), TJ = T or T + 1, even. What such a thread writes
-and a tile reads is (S, H, T, N): first (j − i) mod T, then the row, so that threads write next to each other.
+What there is for each pair of columns (i, j) of an example lies in one of two orders. What a tile writes and
+a thread for each row i reads has the row's columns side by side, (S, H, N, TJ), TJ = T or T + 1, even. What
+such a thread writes and a tile reads is (S, H, T, N): first (j − i) mod T, then the row, so that threads
+write next to each other.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def parts(N: int, T: int, tiles: int) -> int:
 
 @triton.jit
 def _rows_of_tile(T: constexpr, TP: constexpr, P: constexpr):
-    """The rows of a tile, from its first on (TP for a row that is not used), their example and their column."""
+    """The rows of a tile from its first on (TP: not used), their example and their column."""
     i = tl.arange(0, TP)
     example, c = i // P, i % P
     return tl.where(c < T, example * T + c, TP), example, c
@@ -171,7 +172,7 @@ def pairs_read_backward(dread, A, x, b, dA, part, N, s: constexpr, TILES: conste
 
 @triton.jit
 def _of_tile(dscore, x, bits, first, place, pair, r, N, column, head, s: constexpr, FULL: constexpr):
-    """What the backward of the scores needs of the tile from row `first` on: the gradient, q, k and the mask."""
+    """What the backward of the scores needs of the tile from row `first` on: gradient, q, k, mask."""
     K: constexpr = s.K
     D: constexpr = s.H * K
     BITS: constexpr = K if K < 32 else 32
@@ -233,7 +234,7 @@ def pairs_score_backward(dscore, x, b, part, bits, N, s: constexpr, TILES: const
 
 
 def score(x: Tensor, b: Tensor, scores: Tensor, bits: Tensor, T: int, dropout: Dropout) -> None:
-    """x: (S, N, 3D + 2H), b: (S, 3D + 2H) -> scores: (S, H, N, TJ), and which keys were kept: (S, N, mask_words(H, K))."""
+    """x: (S, N, 3D + 2H), b: (S, 3D + 2H) -> scores: (S, H, N, TJ), and bits of the kept keys: (S, N, …)."""
     s, N = Shape.of(x, scores.shape[1], T), x.shape[1]
     meta = {"TILES": TILES, "maxnreg": SCORE_REGISTERS} | ALONE
     pairs_score[s.grid(x, TILES)](*by_seed(x, b, scores, bits), dropout.stream, N, s, **meta)
@@ -253,7 +254,7 @@ def read_backward(dread: Tensor, A: Tensor, x: Tensor, b: Tensor, dA: Tensor, pa
 
 
 def score_backward(dscores: Tensor, x: Tensor, b: Tensor, part: Tensor, bits: Tensor | None) -> None:
-    """dscores: (S, H, T, N); the gradients of q and k, in their places; part: (S, parts(N, T, SCORE_BACK), 2D).
+    """dscores: (S, H, T, N); the gradients of q and k in their places; part: (S, …, 2D).
 
     bits: as `score` left them, None without dropout.
     """

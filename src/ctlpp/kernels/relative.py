@@ -1,10 +1,10 @@
-"""Transformer-XL attention over at most 16 columns, forward and backward: nothing but q, k, v and the gradient is read.
+"""Transformer-XL attention over at most 16 columns, forward and backward, on the chip.
 
-A row of `x` holds q, k, v (H · K numbers each); r is (2T − 1, H · K), the key of offset 1 − T first, its dropout done.
-A_ij = softmax over j of scale · ((q_i + u) · dropout(k_j) + (q_i + v) · r_{j−i}).
+A row of `x` holds q, k, v (H · K numbers each); r is (2T − 1, H · K), the key of offset 1 − T first, its
+dropout done. A_ij = softmax over j of scale · ((q_i + u) · dropout(k_j) + (q_i + v) · r_{j−i}).
 
-A tile is as many whole examples as fit into TP rows; a column sees the columns of its own example only. Rows past the
-last example are zeros that see each other.
+A tile is as many whole examples as fit into TP rows; a column sees the columns of its own example only. Rows
+past the last example are zeros that see each other.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def relative_forward(x, r, out, bits, vectors, dropout, factor, N, s: constexpr,
 
 @triton.jit
 def relative_backward(dread, x, r, part, scalar, bits, vectors, factor, N, s: constexpr, TILES: constexpr):
-    """In the place of x comes its gradient. Sums of a block go to `part` (2T − 1 rows for r, u, v) and `scalar`.
+    """The gradient of x in its place. Sums of a block go to `part` (2T − 1 rows for r, u, v) and `scalar`.
 
     bits: which keys were kept; None if all were.
     """
@@ -210,7 +210,7 @@ def relative_mask(mask, dropout, stride, size, BLOCK: constexpr):
 
 
 def forward(x: Tensor, r: Tensor, vectors: Vectors, read: Tensor, bits: Tensor, dropout: Dropout) -> None:
-    """x: (S, N, 3D), r: (S, 2T − 1, D) -> read: (S, N, D), and which keys were kept: (S, N, mask_words(H, K))."""
+    """x: (S, N, 3D), r: (S, 2T − 1, D) -> read: (S, N, D), and bits of the kept keys: (S, N, …)."""
     s, tensors = Shape.of(r, vectors), by_seed(x, r, read, bits)
     inputs = *tensors, vectors.views, dropout.stream, dropout.factor, x.shape[1]
     meta = {"TILES": FORWARD, "num_warps": WARPS, "num_stages": STAGES}
@@ -223,7 +223,7 @@ def parts(N: int, T: int) -> int:
 
 
 class Sums(NamedTuple):
-    """Partial sums that a backward leaves: for r, u and v, (S, parts, 2T + 1, D), and for scale, (S, parts, H)."""
+    """Partial sums of a backward: for r, u, v, (S, parts, 2T + 1, D), and for scale, (S, parts, H)."""
 
     vectors: Tensor
     scale: Tensor
@@ -240,6 +240,6 @@ def backward(
 
 
 def fill_mask(mask: Tensor, first: Dropout, second: Dropout) -> None:
-    """The dropout of the position keys, the factor or 0, (S, depth, 2T − 1, D), from that of the first two layers."""
+    """The dropout of the position keys of all layers, the factor or 0, (S, depth, 2T − 1, D)."""
     (S, depth), size, stride = mask.shape[:2], mask[0, 0].numel(), second.position - first.position
     relative_mask[blocks(size, 512), depth, S](mask, first.stream, stride, size, BLOCK=512)

@@ -1,8 +1,9 @@
 """Loss and gradient of a crowd of Transformers with one shared layer, written out.
 
-It computes what `vmap` and autograd make of `ctlpp.models.transformer.Transformer`, in the way of `ctlpp.kernels.ndr`: matrix
-products by cuBLAS, everything between them in one kernel each, activations in (S, depth, N, width) buffers, N = B · T
-rows. The position keys are projected once; only their dropout differs from layer to layer.
+It computes what `vmap` and autograd make of `ctlpp.models.transformer.Transformer`, in the way of
+`ctlpp.kernels.ndr`: matrix products by cuBLAS, everything between them in one kernel each, activations in
+(S, depth, N, width) buffers, N = B · T rows. The position keys are projected once; only their dropout
+differs from layer to layer.
 
 Shapes: S seeds, N rows, D width, F hidden units, H heads.
 """
@@ -84,8 +85,9 @@ class Weights:
 class Pass:
     """One forward over a batch, kept for the backward.
 
-    The classifier reads column 0 alone, so the last layer goes on with B rows instead of N behind its attention. Rows
-    of all layers lie one after the other: (S, (depth − 1) · N + B, …), or (S, depth · N, …) for what attention needs.
+    The classifier reads column 0 alone, so the last layer goes on with B rows instead of N behind its
+    attention. Rows of all layers lie one after the other: (S, (depth − 1) · N + B, …), or (S, depth · N, …)
+    for what attention needs.
     """
 
     def __init__(self, model: Transformer, w: Views, keys: Tensor, ids: Tensor, dtype: torch.dtype) -> None:
@@ -140,7 +142,7 @@ class Pass:
         return mask
 
     def forward(self, table: Tensor, ids: Tensor) -> Tensor:
-        """Column 0 after the last layer, (S, B, D), from the embeddings, (S, V, D), of ids: (B, T) or (S, B, T)."""
+        """Column 0 after the last layer, (S, B, D). table: (S, V, D), ids: (B, T) or (S, B, T)."""
         W = self.weights
         embedding.look_up(table, ids, self.of(self.h, 0))
         for n in range(self.depth):
@@ -180,7 +182,7 @@ class Backward:
         return part
 
     def __call__(self, dread_out: Tensor) -> tuple[Tensor, Tensor | None]:
-        """From the gradient of column 0 after the last layer, (S, B, D), to the two summands of the first state's.
+        """From the gradient of column 0 after the last layer to the two summands of the first state's.
 
         The gradients of x, o, pre and d take their places.
         """
@@ -251,7 +253,7 @@ class Backward:
 def gradient(
     model: nn.Module, w: Views, g: Views, keys: Tensor, tokens: Tensor, targets: Tensor, dtype: torch.dtype
 ) -> Tensor:
-    """Losses (S,) of a crowd of Transformers on a batch; gradients go to `g`. tokens: (B, T − 1) or (S, B, T − 1)."""
+    """Losses (S,) of a crowd on a batch; its gradients go to `g`. tokens: (B, T − 1) or (S, B, T − 1)."""
     assert isinstance(model, Transformer)
     ids = F.pad(tokens, (1, 0), value=model.start)
     run = Pass(model, w, keys, ids, dtype)
