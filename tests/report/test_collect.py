@@ -88,8 +88,8 @@ def test_curves_are_thinned_and_arrive(tmp_path: Path) -> None:
     package = pack(read_run(run, "run"))
     assert package.facts["curves"]["steps"] == [100, 200, 300]
     assert package.facts["curves"]["seeds"] == [0, 1, 2]
-    assert package.arrays["curve_ood"].tolist() == [127] * 9
-    assert package.arrays["curve_loss"].tolist() == [254] * 3 + [94] * 3 + [0] * 3
+    assert package.arrays["curve_ood"].tolist() == [[127] * 3] * 3
+    assert package.arrays["curve_loss"].tolist() == [[254] * 3, [94] * 3, [0] * 3]
     rows = pq.read_table(run / "metrics.parquet").to_pylist()
     longer = [row | {"step": row["step"] + 1000 * again} for again in range(200) for row in rows]
     pq.write_table(pq.read_table(run / "metrics.parquet").from_pylist(longer), run / "metrics.parquet")

@@ -115,7 +115,7 @@ def test_pages_get_coarser_before_they_get_too_large(tmp_path: Path, monkeypatch
     draw = np.random.Generator(np.random.PCG64(0))
     records = find_runs([make_run(tmp_path / "run", analysed=False)])
     package = Package()
-    package.add("similarity", draw.integers(0, FINEST, 90_000).astype(np.uint8))
+    package.arrays["similarity"] = draw.integers(0, FINEST, 90_000).astype(np.uint8)
     whole = len(page.make_page(records, [package]))
     for room, expected in ((10**6, [FINEST]), (-100_000, page.LEVELS[1:-1]), (-(10**6), [page.LEVELS[-1]])):
         monkeypatch.setattr(page, "LARGEST", whole + 200_000 + room)

@@ -189,9 +189,9 @@ def add_curves(package: Package, record: RunRecord) -> None:
 
     for name in SPLITS:
         if (split[shown] == name).any():
-            package.add(f"curve_{name}", quantise(fill(accuracy, split == name), 0, 1))
+            package.arrays[f"curve_{name}"] = quantise(fill(accuracy, split == name), 0, 1)
     losses = np.log10(fill(loss, (split == TRAINING) & (loss > 0)))
     if len(known := losses[np.isfinite(losses)]):
         facts["loss"] = [round(float(known.min()), 6), round(float(known.max()), 6)]
-        package.add("curve_loss", quantise(losses, known.min(), known.max()))
+        package.arrays["curve_loss"] = quantise(losses, known.min(), known.max())
     package.facts["curves"] = facts

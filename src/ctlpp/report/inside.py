@@ -91,8 +91,7 @@ def _similarity(package: Package, analysis: AnalysisRecord) -> None:
         added[name] = np.full((S, n, F), MISSING, dtype=np.uint8)
         added[name][where] = numbers
     package.facts["inside"]["low"] = low
-    for name, array in added.items():
-        package.add(name, array)
+    package.arrays |= added
 
 
 def _pairs(package: Package, analysis: AnalysisRecord) -> None:
@@ -107,8 +106,8 @@ def _pairs(package: Package, analysis: AnalysisRecord) -> None:
     right[where] = rows["right"].to_numpy(zero_copy_only=False).astype(bool)
     kind = np.zeros(right.shape[1:], dtype=np.uint8)
     kind[where[1:]] = _index(rows, {"kind": KINDS})[0]
-    package.add("right", np.packbits(right))
-    package.add("kind", kind)
+    package.arrays["right"] = np.packbits(right)
+    package.arrays["kind"] = kind
 
 
 def _interchange(package: Package, analysis: AnalysisRecord) -> None:
@@ -124,7 +123,7 @@ def _interchange(package: Package, analysis: AnalysisRecord) -> None:
     rows = analysis.table("interchange", [*axes, "accuracy"])
     found = np.full(tuple(map(len, axes.values())), np.nan)
     found[_index(rows, axes)] = rows["accuracy"].to_numpy()
-    package.add("interchange", quantise(found, 0, 1))
+    package.arrays["interchange"] = quantise(found, 0, 1)
 
 
 def _index(rows: Any, axes: Mapping[str, Sequence[Any]]) -> tuple[NDArray[np.int64], ...]:

@@ -31,16 +31,12 @@ class Package:
     """Facts and arrays of one run."""
 
     facts: dict[str, Any] = field(default_factory=dict)
-    arrays: dict[str, Bytes] = field(default_factory=dict)
+    arrays: dict[str, Bytes] = field(default_factory=dict)  # of any shape
     damage: list[str] = field(default_factory=list)  # why something of the analysis cannot be used
-
-    def add(self, name: str, array: Bytes) -> None:
-        """Append an array of bytes, whatever its shape."""
-        self.arrays[name] = np.ascontiguousarray(array, dtype=np.uint8).ravel()
 
     def text(self, levels: int = FINEST) -> str:
         """As base64, with so many levels of the array "similarity", which is by far the largest."""
-        arrays = dict(self.arrays)
+        arrays = {name: array.ravel() for name, array in self.arrays.items()}
         if "similarity" in arrays and levels < FINEST:
             arrays["similarity"] = coarsen(arrays["similarity"], levels)
         places, start = {}, 0
