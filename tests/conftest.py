@@ -41,6 +41,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("gpu") and not GPU:
             item.add_marker(pytest.mark.skip(reason="no CUDA GPU here"))
+        elif GPU and _may_use_the_gpu(item):  # what a compiler or a card warns of is not ours
+            item.add_marker(pytest.mark.filterwarnings("default"), append=False)
 
 
 @pytest.hookimpl(wrapper=True)
