@@ -1,6 +1,8 @@
 """What an analysis writes: numbers that are complete, fit together and are the same every time."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +10,11 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from ctlpp.analysis.folder import TABLES, read_analysis
 from ctlpp.analysis.run import Study
 from ctlpp.benchmark.dataset import Dataset
 from ctlpp.figures.run import analyze_run
+from ctlpp.runs.untrusted import DamagedError
 
 
 @pytest.fixture(scope="module")
@@ -128,3 +132,46 @@ def test_the_same_run_gives_the_same_bytes(
         assert (tmp_path / "again" / path.relative_to(written[0])).read_bytes() == path.read_bytes(), (
             path.name
         )
+
+
+def test_what_was_written_is_read_again(written: tuple[Path, Study], dataset: Dataset) -> None:
+    folder, study = written
+    record = read_analysis(folder.parent)
+    assert record is not None
+    assert record.seeds == (0, 2, 3, 7)
+    assert record.functions == tuple(dataset.task.functions)
+    assert record.groups == {name: tuple(members) for name, members in dataset.task.groups.items()}
+    measures = {name: values[1] for name, values in study.analysis.measures.items()}
+    assert record.measures_of(2) == pytest.approx(measures, abs=1e-5)
+    for name, columns in TABLES.items():
+        assert record.has_table(name)
+        assert record.table(name).column_names == columns
+
+
+def test_an_analysis_that_cannot_be_used_says_why_and_none_is_none(
+    written: tuple[Path, Study], tmp_path: Path
+) -> None:
+    assert read_analysis(tmp_path) is None
+    content = json.loads((written[0] / "analysis.json").read_text())
+    place = tmp_path / "analysis"
+    place.mkdir()
+    for change, reason in (
+        ({"format": 7}, "written by another version"),
+        ({"seeds": [0, 0]}, "seeds are missing, too many or not distinct"),
+        ({"symbols": None}, "symbols are missing"),
+        ({"groups": {"a": ["a"]}}, "the groups do not hold every function once"),
+    ):
+        (place / "analysis.json").write_text(json.dumps(content | change))
+        with pytest.raises(DamagedError, match=reason):
+            read_analysis(tmp_path)
+    (place / "analysis.json").write_text(json.dumps(content))
+    (place / "pairs.parquet").write_bytes(b"PAR1 and nothing else")
+    record = read_analysis(tmp_path)
+    assert record is not None
+    with pytest.raises(DamagedError, match=r"pairs.parquet cannot be read"):
+        record.table("pairs")
+
+
+def test_reading_needs_no_pytorch() -> None:
+    program = "import sys, ctlpp.analysis.folder; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -24,6 +24,10 @@ def tiny() -> Task:
     return generate("R", symbols=3, functions=4, max_length=3, train=30, iid=5, ood=5).task
 
 
+def make(name: str, task: Task, seeds: list[int]) -> Crowd:
+    return init_crowd(lambda v, c: build(name, v, c, "quick"), task.vocabulary.size, task.n_symbols, seeds)
+
+
 def test_a_systematic_network_is_right_for_every_donor_consumer_and_base(
     systematic: Crowd, task: Task
 ) -> None:
@@ -95,7 +99,7 @@ def shares_one_by_one(found: Analysis, crowd: Crowd) -> Array:
 
 @pytest.mark.parametrize("name", ["ndr", "transformer", "lstm", "gru"])
 def test_all_bases_give_what_a_loop_over_donors_consumers_and_bases_gives(name: str, tiny: Task) -> None:
-    crowd = init_crowd(lambda v, c: build(name, v, c, "quick"), tiny.vocabulary.size, 3, seeds=[1, 2])
+    crowd = make(name, tiny, [1, 2])
     found = analyze(crowd, tiny, bases=None)
     assert found.interchange is not None
     assert found.bases == count_turns(found.inputs) == 8
@@ -105,7 +109,7 @@ def test_all_bases_give_what_a_loop_over_donors_consumers_and_bases_gives(name: 
 @pytest.mark.parametrize("name", ["ndr", "rnn"])
 def test_some_bases_are_a_part_of_all(name: str, tiny: Task) -> None:
     """Each turn adds one base to every donor and consumer, so that counts never fall."""
-    crowd = init_crowd(lambda v, c: build(name, v, c, "quick"), tiny.vocabulary.size, 3, seeds=[1, 2])
+    crowd = make(name, tiny, [1, 2])
     before, last = np.zeros(1), 0
     for bases in (1, 2, 3, 4, 8):
         found = analyze(crowd, tiny, bases=bases)
@@ -141,10 +145,6 @@ def test_more_bases_than_there_are_or_none_are_refused(tiny: Task, systematic: C
             ValueError, match=f"bases {bases}: every donor and consumer has 8 bases of another value"
         ):
             analyze(systematic, tiny, bases=bases)
-
-
-def make(name: str, task: Task, seeds: list[int]) -> Crowd:
-    return init_crowd(lambda v, c: build(name, v, c, "quick"), task.vocabulary.size, task.n_symbols, seeds)
 
 
 class Looking(nn.Module):
@@ -188,10 +188,7 @@ def test_a_model_that_cannot_go_on_from_a_state_reads_its_whole_input(tiny: Task
 
 def test_progress_adds_up_to_a_hundred_steps_a_seed(tiny: Task) -> None:
     for name, bases, vectorised in (("ndr", 1, True), ("gru", 5, True), ("lstm", 2, False)):
-        crowd = init_crowd(
-            lambda v, c, name=name: build(name, v, c, "quick"), tiny.vocabulary.size, 3, seeds=[0, 1, 2]
-        )  # type: ignore[misc]
-        done: list[int] = []
-        analyze(replace(crowd, vectorised=vectorised), tiny, bases=bases, advance=done.append)
+        crowd, done = replace(make(name, tiny, [0, 1, 2]), vectorised=vectorised), list[int]()
+        analyze(crowd, tiny, bases=bases, advance=done.append)
         assert sum(done) == 300
         assert min(done) >= 0

@@ -1,97 +1,14 @@
 """Where the value is found, and how often each place is tried for it."""
 
-import pytest
 import torch
 import torch.nn.functional as F
-from tests.analysis.conftest import Coded
 from torch import Tensor, nn
 
-from ctlpp.analysis import analyze, interchange
-from ctlpp.analysis.forward import activations, pick
-from ctlpp.analysis.inputs import Inputs
-from ctlpp.analysis.interchange import EXAMPLES, FIRST, choose, find_positions
-from ctlpp.analysis.states import Layout, PatchableModel
-from ctlpp.benchmark.dataset import generate
+from ctlpp.analysis import analyze
+from ctlpp.analysis.interchange import choose
 from ctlpp.benchmark.task import Task
 from ctlpp.models.activations import record
-from ctlpp.models.zoo import build
-from ctlpp.training.crowd import Crowd, init_crowd
-
-
-def model_of(crowd: Crowd, inputs: Inputs) -> PatchableModel:
-    layout = Layout.of(activations(crowd, inputs.singles())[0])
-    assert layout is not None
-    return PatchableModel.of(crowd, layout, inputs.base_tokens())
-
-
-def whole(shares: Tensor, of: int) -> Tensor:
-    """Which of the shares are whole numbers of so many."""
-    return (shares * of - (shares * of).round()).abs() < 1e-4
-
-
-def test_a_place_far_from_the_best_is_tried_on_the_first_few_inputs_only(
-    two_codes: Crowd, task: Task
-) -> None:
-    inputs = Inputs.of(task)
-    model = model_of(two_codes, inputs)
-    asked: list[int] = []
-
-    class Counted(PatchableModel):
-        def answers_from_state(self, tokens: Tensor, level: int, state: Tensor) -> Tensor:
-            asked.append(len(tokens))
-            return super().answers_from_state(tokens, level, state)
-
-    found = find_positions(Counted(model.crowd, model.layout, model.needed_input, model.lean), inputs)
-    levels, options = found.effect.shape[1:]
-    assert asked[:levels] == [FIRST * options] * levels
-    assert asked[levels:] == [2 * (EXAMPLES - FIRST)]  # first function and prefix, after the first layer
-    assert whole(found.effect[:, 1], FIRST).all()
-    assert found.level.tolist() == [0, 0]
-
-
-@pytest.mark.parametrize("model", ["ndr", "transformer", "lstm", "gru"])
-def test_effects_of_places_near_the_best_are_those_of_all_inputs(
-    model: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    task = generate("R", symbols=4, functions=8, max_length=3, train=100, iid=9, ood=9).task
-    crowd = init_crowd(
-        lambda v, c: build(model, v, c, "quick"), task.vocabulary.size, task.n_symbols, seeds=[0, 1]
-    )
-    inputs = Inputs.of(task)
-    model = model_of(crowd, inputs)
-    found = find_positions(model, inputs)
-    monkeypatch.setattr(interchange, "FIRST", EXAMPLES)
-    everything = find_positions(model, inputs)
-    near = whole(found.effect, EXAMPLES) & ~whole(found.effect, FIRST)
-    assert near.any()
-    torch.testing.assert_close(found.effect[near], everything.effect[near])
-
-
-def test_fewer_inputs_than_the_first_few_are_enough(systematic: Crowd, task: Task) -> None:
-    inputs = Inputs.of(task)
-    few = interchange.trials(inputs, 5)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(interchange, "trials", lambda _: few)
-        found = find_positions(model_of(systematic, inputs), inputs)
-    assert found.level.tolist() == [0] * len(systematic.seeds)
-    assert whole(found.effect, 5).all()
-
-
-def test_effects_in_a_crowd_are_those_of_each_seed_alone(task: Task) -> None:
-    inputs = Inputs.of(task)
-    code, read = [0] * task.n_functions, [[0]] * task.n_functions
-    crowd = (
-        init_crowd(  # with so much noise, places that are near the best one for some seeds are far for others
-            lambda v, c: Coded(task, code, read, noise=0.6),
-            task.vocabulary.size,
-            task.n_symbols,
-            seeds=range(4),
-        )
-    )
-    together = find_positions(model_of(crowd, inputs), inputs)
-    for row in range(4):
-        alone = find_positions(model_of(pick(crowd, [row]), inputs), inputs)
-        torch.testing.assert_close(together.effect[[row]], alone.effect)
+from ctlpp.training.crowd import Crowd
 
 
 class Veiled(nn.Module):

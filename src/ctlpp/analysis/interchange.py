@@ -23,11 +23,9 @@ from ctlpp.analysis.inputs import Array, Inputs, grid
 from ctlpp.analysis.states import PatchableModel
 from ctlpp.benchmark.sampling import Stream
 
-EXAMPLES = 24  # at every position that may be the one …
-FIRST = 8  # … and at every other
-FAR = 0.4  # from the greatest effect on the first ones: such a position is not the one
-TIE = 0.02
-ENOUGH = 0.8
+EXAMPLES = 24  # on which every position is tried
+TIE = 0.02  # effects that differ by less are the same
+ENOUGH = 0.8  # effect of a single column: then it alone is exchanged
 AT_ONCE = 4  # consumers: their inputs' states are held
 
 
@@ -60,9 +58,7 @@ def find_positions(model: PatchableModel, inputs: Inputs) -> Positions:
 
     The effect of a position is how often the model answers as if the donor's value were the base's. Donors,
     bases and their combination are known from training, so this needs no generalisation. The position of a
-    seed is the one with the greatest effect; of those within `TIE` of it, the last, where the value is
-    settled. A position that does little for a seed on the first few inputs is not tried on the others. No
-    seed's numbers depend on the other seeds.
+    seed is the one with the greatest effect; of those within `TIE` of it, the last, where it is settled.
     """
     donor, base, expected = (torch.from_numpy(np.asarray(each)) for each in trials(inputs))
     tokens = inputs.base_tokens()[base]
@@ -76,20 +72,13 @@ def find_positions(model: PatchableModel, inputs: Inputs) -> Positions:
     for row, changed in enumerate(options.values()):
         masks[row, changed] = True
 
-    def hits(level: int, some: Tensor, rows: slice) -> Tensor:
-        """How often each of some options at a level has the effect, on some trials. (S, P)"""
-        where = masks[some][:, None, :, None].to(own[0].device)  # (P, 1, K, 1)
-        state = torch.where(where, new[level][:, None, rows], own[level][:, None, rows]).flatten(1, 2)
-        found = model.answers_from_state(tokens[rows].repeat(len(where), 1), level, state)  # (S, P · N)
-        return (found.view(len(found), len(where), -1) == expected[rows]).float().sum(-1)
-
-    every, first, rest = torch.arange(len(options)), slice(0, FIRST), slice(FIRST, len(tokens))
-    count = torch.stack([hits(level, every, first) for level in range(len(own))], dim=1)  # (S, L, P)
-    near = (count >= count.amax(dim=(1, 2), keepdim=True) - FAR * FIRST) & (len(tokens) > FIRST)  # (S, L, P)
-    for level, some in enumerate(near.any(0)):  # tried if any seed needs it, counted for those that do
-        if some.any():
-            count[:, level, some] += hits(level, every[some], rest) * near[:, level, some]
-    effect = count / torch.where(near, len(tokens), len(tokens[first]))
+    where = masks[:, None, :, None].to(own[0].device)  # (P, 1, K, 1)
+    effects = []
+    for level, (ours, theirs) in enumerate(zip(own, new, strict=True)):
+        state = torch.where(where, theirs[:, None], ours[:, None]).flatten(1, 2)  # (S, P · N, K, W)
+        found = model.answers_from_state(tokens.repeat(len(masks), 1), level, state)
+        effects.append((found.view(len(found), len(masks), -1) == expected).float().mean(-1))
+    effect = torch.stack(effects, dim=1)
     chosen, option = choose(effect, several=masks.sum(1) > 1)
     return Positions(effect, chosen, option, masks[option], tuple(options))
 

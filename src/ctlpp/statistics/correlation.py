@@ -35,23 +35,19 @@ class Correlation:
 
 
 def correlate(measure: Array, accuracy: Array) -> Correlation:
-    """Correlation over the seeds that have both numbers. The intervals are percentiles over resampled seeds."""
+    """Correlation over the seeds that have both numbers; intervals are percentiles over resampled seeds."""
     both = np.isfinite(measure) & np.isfinite(accuracy)
     x, y = measure[both].astype(float), accuracy[both].astype(float)
     if len(x) < LEAST:
         return Correlation(len(x), *[float("nan")] * 6)
-    times = np.vstack(
-        [np.ones(len(x)), _resampled(len(x))]
-    )  # how often each seed counts: once, and in each resample
+    times = np.vstack([np.ones(len(x)), _resampled(len(x))])  # how often each seed counts in each sample
     numbers: list[float] = []
     for x_values, y_values in ((x, y), (_ranks(x, times), _ranks(y, times))):
         found = _pearson(x_values, y_values, times)
         again = found[1:][np.isfinite(found[1:])]
         defined = np.isfinite(found[0]) and len(again)
-        numbers += [
-            float(found[0]),
-            *(np.percentile(again, [2.5, 97.5]).tolist() if defined else [np.nan, np.nan]),
-        ]
+        low, high = np.percentile(again, [2.5, 97.5]) if defined else (np.nan, np.nan)
+        numbers += [float(found[0]), float(low), float(high)]
     return Correlation(len(x), *numbers)
 
 

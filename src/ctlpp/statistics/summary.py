@@ -29,9 +29,8 @@ Interval = tuple[float, float]
 class Summary:
     """Accuracies of the seeds of one setting.
 
-    Whether a seed that diverged is one of them is for the caller to say. `ctlpp report` leaves it out: it is one of
-    `diverged` and counts as not solved. `ctlpp reproduce` counts it with the accuracy at which it was frozen, so there
-    `diverged` is 0.
+    Whether a diverged seed is one of them is for the caller to say. `ctlpp report` leaves it out: it is one
+    of `diverged`, not solved. `ctlpp reproduce` counts it with the accuracy at which it was frozen.
     """
 
     seeds: int  # with a number
@@ -72,7 +71,7 @@ def wilson(successes: int, tries: int) -> Interval:
 
 
 def mean_intervals(rows: Sequence[Sequence[float]]) -> list[Interval | None]:
-    """The 95 % bootstrap interval (BCa) of each row's mean; None for rows of one or two seeds, which tell too little.
+    """The 95 % bootstrap interval (BCa) of each row's mean; None for rows of one or two seeds.
 
     Rows whose values are all the same get an interval without width: resampling cannot tell more.
     """
@@ -119,7 +118,7 @@ def spread_interval(published: tuple[float, float], seeds: int) -> Interval:
 
 
 def cautious(ours: Summary, published_std: float) -> Summary:
-    """Our seeds as they are compared: fewer than ten may lack a kind of seed, so their spread is at least theirs.
+    """Our seeds as they are compared: the spread of fewer than ten is at least the published one.
 
     >>> cautious(summarise([1.0] * 9), 0.27).std, cautious(summarise([1.0] * 10), 0.27).std
     (0.27, 0.0)
@@ -136,7 +135,7 @@ def difference(
     rounding: float = ROUNDING,
     level: float = LEVEL,
 ) -> tuple[float, Interval] | None:
-    """Our mean less the published one, with Welch's interval, widened by the rounding of what was published."""
+    """Our mean less the published one, with Welch's interval, widened by the published rounding."""
     from scipy.stats import t
 
     if ours.mean is None or ours.std is None or min(ours.seeds, published_seeds) < 2:
