@@ -60,14 +60,14 @@ class Examples:
 
     def keys(self) -> NDArray[Any]:
         """A value for each example, equal for equal examples."""
-        return _row_values(np.column_stack([self.starts, self.functions]))
+        return row_values(np.column_stack([self.starts, self.functions]))
 
     def sequences(self) -> NDArray[Any]:
         """A value for each example, equal for equal functions in the same order, whatever they start from."""
-        return _row_values(self.functions)
+        return row_values(self.functions)
 
 
-def _row_values(rows: NDArray[Any]) -> NDArray[Any]:
+def row_values(rows: NDArray[Any]) -> NDArray[Any]:
     """The bytes of each row, as one integer where they fit."""
     missing = 8 - rows.dtype.itemsize * rows.shape[1]
     if missing >= 0:

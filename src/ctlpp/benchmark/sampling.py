@@ -152,11 +152,18 @@ def _draw_walks(language: Language, length: int, n: int, stream: Stream, taken: 
         chosen = join([chosen, random_walks(language, length, more, stream)])
         numbers = language.rank(chosen)
         chosen = chosen[first_positions(numbers) & ~member(numbers, taken)][:n]
+    return uniformly_among_the_rest(language, chosen, n, stream, taken)
+
+
+def uniformly_among_the_rest(
+    language: Language, chosen: Examples, n: int, stream: Stream, taken: Integers = NOTHING
+) -> Examples:
+    """The chosen examples, filled up to n with others that are not in `taken`, all equally likely."""
     if len(chosen) == n:
         return chosen
     taken = np.concatenate([taken, language.rank(chosen)])
-    rest = _draw_numbers(language.count(length), n - len(chosen), stream, taken)
-    return join([chosen, language.unrank(length, rest)])
+    rest = _draw_numbers(language.count(chosen.length), n - len(chosen), stream, taken)
+    return join([chosen, language.unrank(chosen.length, rest)])
 
 
 def random_walks(language: Language, length: int, n: int, stream: Stream) -> Examples:

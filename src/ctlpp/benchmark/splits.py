@@ -14,10 +14,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
+from ctlpp.benchmark.authors import Generator
 from ctlpp.benchmark.language import Examples, Integers, Language, join
 from ctlpp.benchmark.sampling import (
     NOTHING,
@@ -41,14 +44,14 @@ ENUMERATED = ("singles", "pairs")  # complete by definition, so they overlap wit
 
 def draw_splits(task: Task, settings: Settings) -> dict[str, Split]:
     """All splits of a dataset. Raises UserError where fewer examples exist than were asked for."""
-    draw_train = {"paper": _draw_train_paper, "released": _draw_train_released}[settings.protocol]
+    draw_train = _draw_train_paper if settings.protocol == "paper" else _draw_train_released
     train, iid = draw_train(task, settings)
     splits: dict[str, Split] = {"train": train, "iid": iid}
     for name, graph in task.graphs.items():
         language = task.language(name)
         if name in ENUMERATED:
             splits[name] = {length: language.all(length) for length in graph.lengths}
-        elif name not in splits:
+        elif name not in splits and (name != "ood_independent" or settings.habits):
             splits[name] = _draw_unseen(task, settings, name, seen=(train, iid))
     for name, split in splits.items():
         splits[name] = {n: examples for n, examples in sorted(split.items()) if len(examples)}
@@ -91,7 +94,8 @@ def _iid_room(iid: int, train: int, room: Sizes) -> Sizes:
 
 def _draw_train_released(task: Task, settings: Settings) -> tuple[Split, Split]:
     language = task.language("train")
-    room = {n: filled(settings.fill, language.count(n)) for n in language.graph.lengths if n > 1}
+    count = partial(authors_count, task) if settings.habits else language.count
+    room = {n: filled(settings.fill, count(n)) for n in language.graph.lengths if n > 1}
     _check_room(settings, room)
     sizes = balance(settings.train + settings.iid, room)
     total = sum(sizes.values())
@@ -103,8 +107,19 @@ def _draw_train_released(task: Task, settings: Settings) -> tuple[Split, Split]:
         before += len(both)
     if 2 in room:
         pairs = language.all(2)
-        train[2] = join([train[2], pairs[~member(language.rank(pairs), language.rank(train[2]))]])
+        drawn = member(language.rank(pairs), language.rank(train[2]))
+        train[2] = join([train[2], pairs if settings.doubled_pairs else pairs[~drawn]])
     return train, iid
+
+
+def authors_count(task: Task, length: int) -> int:
+    """How many training examples the authors' generator counts: it restricts only the first two functions."""
+    exact = task.language("train").count(length)
+    if not task.train_graph.restrictions:
+        return exact
+    unrestricted = task.language_of(replace(task.train_graph, restrictions=()))
+    sequences = unrestricted.count(2) // task.n_symbols
+    return min(task.language("train").count(2) * sequences ** (length // 2 - 1), 2 * exact)
 
 
 def _draw_both(task: Task, settings: Settings, sizes: Sizes) -> Iterator[tuple[int, Examples]]:
@@ -135,6 +150,8 @@ def _draw(
     task: Task, settings: Settings, name: str, length: int, n: int, taken: Integers = NOTHING
 ) -> Examples:
     assert settings.weighting is not None
+    if settings.habits and name in ("train", "ood"):
+        return Generator(task.language(name), length, name, settings.seed, settings.habits).draw(n)
     stream = Stream(settings.seed, name, length)
     return draw(task.language(name), length, n, settings.weighting, stream, taken)
 

@@ -17,11 +17,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ctlpp.benchmark.authors import TABLES
 from ctlpp.benchmark.graph import IN, OUT, Graph, Groups, check_graph, complete_graph
 from ctlpp.benchmark.language import Examples, Language, smallest_integer
 from ctlpp.benchmark.sampling import Stream
@@ -129,6 +131,7 @@ class Task:
             "train": self.train_graph,
             "iid": self.train_graph,
             "ood": self.ood_graph,
+            "ood_independent": self.ood_graph,
             "singles": complete_graph(self.groups, [1]),
             "pairs": complete_graph(self.groups, [2]),
             "any": complete_graph(self.groups, [length for length in lengths if length > 1]),
@@ -164,7 +167,7 @@ def make_task(settings: Settings) -> Task:
     """The task that the settings describe, with random functions."""
     spec, n_symbols = specify(settings), settings.symbols
     names = sorted((name for members in spec.groups.values() for name in members), key=_alphabet)
-    tables = random_bijections(n_symbols, len(names), Stream(settings.seed, "functions"))
+    tables = function_table(settings.table, settings.seed, n_symbols, len(names))
     task = Task(
         variant=spec.name,
         protocol=settings.protocol,
@@ -180,6 +183,38 @@ def make_task(settings: Settings) -> Task:
     )
     check_task(task)
     return task
+
+
+def function_table(
+    table: str | int | Path | None, seed: int, n_symbols: int, n_functions: int
+) -> NDArray[np.int64]:
+    """`[f, s]` is what f makes of s: the authors' table, drawn from a seed, or read from a file."""
+    number = seed if table is None else int(table) if str(table).isdecimal() else None
+    if number is not None:
+        return random_bijections(n_symbols, n_functions, Stream(number, "functions"))
+    if str(table) in TABLES:
+        rows = TABLES[str(table)].split()
+    else:
+        try:
+            rows = Path(str(table)).read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            known = ", ".join(TABLES)
+            raise UserError(
+                f"‹table› {table}: choose from {known}, a number, or a file with a table"
+            ) from error
+    found = [_outputs(row) for row in rows if row.strip()]
+    if [sorted(row) for row in found] != [list(range(n_symbols))] * n_functions:
+        raise UserError(
+            f"‹table› {table}: it must have {n_functions} bijections of {n_symbols} symbols, one per line"
+        )
+    return np.array(found, dtype=np.int64)
+
+
+def _outputs(row: str) -> list[int]:
+    """`3 0 2 1`, or `3021` where every symbol is a digit; empty if it is neither."""
+    words = row.replace(",", " ").split()
+    digits = words if len(words) > 1 else list(row.strip())
+    return [int(word) for word in digits] if all(word.isdecimal() for word in digits) else []
 
 
 def random_bijections(n_symbols: int, n_functions: int, stream: Stream) -> NDArray[np.int64]:

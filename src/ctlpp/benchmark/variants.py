@@ -23,6 +23,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
+from ctlpp.benchmark.authors import TABLE_SHAPE, Habits
 from ctlpp.benchmark.graph import (
     IN,
     LONGEST,
@@ -36,8 +37,9 @@ from ctlpp.benchmark.graph import (
 from ctlpp.benchmark.sampling import WEIGHTINGS, Limit, Stream, Weighting, parse_limit
 from ctlpp.files import UserError
 
-Protocol = Literal["paper", "released"]
-PROTOCOLS: tuple[Protocol, ...] = ("paper", "released")
+Protocol = Literal["authors", "released", "paper"]
+PROTOCOLS: tuple[Protocol, ...] = ("authors", "released", "paper")
+SWITCHES = ("repeats", "nesting", "twins", "doubled_pairs")
 Order = Literal["right-to-left", "left-to-right"]
 ORDERS: tuple[Order, ...] = ("right-to-left", "left-to-right")
 VARIANTS = ("CTL", "A", "R", "S")
@@ -64,6 +66,7 @@ RANGES = {
     "iid": (0, 10**9),
     "ood": (0, 10**9),
     "seed": (0, 2**63 - 1),
+    "workers": (1, 1000),
 }
 FEWEST_FUNCTIONS = {"A": 2, "R": 2, "S": 5}
 CHOICES: dict[str, tuple[str, ...]] = {"protocol": PROTOCOLS, "order": ORDERS, "weighting": WEIGHTINGS}
@@ -90,6 +93,14 @@ class Settings:
     fill: float = 0.5  # share of the existing examples of a length ≥ 2 that train and iid may use
     weighting: Weighting | None = None  # default: sequential for S, uniform otherwise
     distinct_sequences: Limit | None = None  # of a length in train and iid, at most: a number, or "n/7"
+    table: str | int | Path | None = (
+        None  # of functions: a name in `TABLES`, a seed, or a file; default: the seed
+    )
+    workers: int | None = None  # of the authors' generator, default 24; see `ctlpp.benchmark.authors`
+    repeats: bool | None = None  # these four: on with the protocol `authors`, off otherwise
+    nesting: bool | None = None
+    twins: bool | None = None
+    doubled_pairs: bool | None = None  # train has all pairs once more, on top of those that were drawn
 
     def __post_init__(self) -> None:
         ours = self.variant in VARIANTS
@@ -101,6 +112,10 @@ class Settings:
         defaults: dict[str, str | int] = {"weighting": "sequential" if self.variant == "S" else "uniform"}
         defaults |= {"functions": 32} if ours else {}
         defaults |= {"shared_functions": 8, "shared_symbols": 4} if self.variant == "S" else {}
+        if self.protocol == "authors":
+            fits = (self.symbols, self.functions or 32) == TABLE_SHAPE
+            defaults |= {"workers": Habits.workers, "table": "authors" if fits else self.seed}
+            defaults |= dict.fromkeys(SWITCHES, True)
         for name, value in defaults.items():
             if getattr(self, name) is None:
                 object.__setattr__(self, name, value)
@@ -127,10 +142,27 @@ class Settings:
                 here = getattr(self.variant, "name", self.variant)
                 raise UserError(f"‹{name}› is an option of {owner} alone; leave it out for {here}")
 
+        if self.protocol == "paper" and (given := [name for name in SWITCHES if getattr(self, name)]):
+            raise UserError(f"‹{given[0]}› is not for the protocol paper; choose authors or released")
+        if self.habits and self.distinct_sequences is not None:
+            raise UserError(
+                "‹distinct_sequences› is not for data drawn as the authors'; choose ‹workers› instead"
+            )
+
+    @property
+    def habits(self) -> Habits | None:
+        """How the authors' generator would draw these data; None if they are not drawn in its way."""
+        if not any((self.repeats, self.nesting, self.twins)):
+            return None
+        switches = {name: bool(getattr(self, name)) for name in ("repeats", "nesting", "twins")}
+        return Habits(workers=self.workers or Habits.workers, **switches)
+
     def of_splits(self) -> dict[str, Any]:
         """The settings behind the splits, which a task does not hold; `task.json` calls them `recipe`."""
         names = ("max_length", "train", "iid", "ood", "ood_max_length", "fill", "weighting")
-        values = {name: getattr(self, name) for name in (*names, "distinct_sequences")}
+        names += ("distinct_sequences", "table", "workers", *SWITCHES)
+        values = {name: getattr(self, name) for name in names}
+        values["table"] = str(self.table) if isinstance(self.table, Path) else self.table
         return {name: value for name, value in values.items() if value is not None}
 
 

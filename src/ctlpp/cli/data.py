@@ -127,7 +127,10 @@ def print_proof(proof: Proof, folder: Path) -> None:
     for name, n in proof.examples.items():
         shared = [str(proof.overlaps.get((one, name), "")) for one in ("train", "iid")]
         rows.add_row(name, f"{n:,}", span(proof.lengths[name]), *shared)
-    parts = [title_of(proof.task), rows]
+    shared = make_table("", "split", "function sequences", "in train", "twins in train")
+    for name, one in proof.shared.items():
+        shared.add_row(name, f"{one.distinct:,}", f"{one.in_train:,}", f"{one.twins:,}")
+    parts = [title_of(proof.task), rows, shared]
     if proof.sequences:
         numbers = make_table("", "length", "function sequences in train and iid")
         for length, n in proof.sequences.items():
@@ -135,7 +138,8 @@ def print_proof(proof: Proof, folder: Path) -> None:
         parts.append(numbers)
     print_table(
         *parts,
-        "Every output is right; every example is in its graph and occurs once; counts and checksums hold.",
+        "Every output is right; every example is in its graph; counts and checksums hold.",
+        f"Pairs that occur twice in train: {proof.doubled:,}. No other example occurs twice.",
         "The training and OOD graphs have no example in common; no other splits share what they must not.",
         f"{folder} is proved.",
     )

@@ -30,10 +30,20 @@ DATA: dict[str, tuple[Any, Any, str]] = {  # name: type, default, help
     "ood": (int, 1_000, "OOD test examples; sampled diagnostic splits have as many."),
     "seed": (int, 0, "Fixes functions and examples, bit for bit."),
     "protocol": (
-        Literal["paper", "released"],
+        Literal["authors", "released", "paper"],
         "paper",
-        "What the paper says, or what the authors' code does.",
+        "As the authors' generator draws, with its rules but every example drawn anew, or as the paper says.",
     ),
+    "table": (
+        str | None,
+        None,
+        "Functions: authors, authors-py37, a number to draw them from, or a file. [default: the protocol's]",
+    ),
+    "workers": (int | None, None, "Protocol authors: processes of the generator. [default: 24]"),
+    "repeats": (bool | None, None, "Every worker chooses the same functions. [default: protocol authors]"),
+    "nesting": (bool | None, None, "So does every length. [default: protocol authors]"),
+    "twins": (bool | None, None, "So does the OOD split. [default: protocol authors]"),
+    "doubled_pairs": (bool | None, None, "Add all pairs to train once more. [default: protocol authors]"),
     "order": (
         Literal["right-to-left", "left-to-right"],
         "right-to-left",

@@ -13,6 +13,7 @@ SPLITS = {
     "train": "training examples",
     "iid": "test examples from the training graph",
     "ood": "test examples from the OOD graph: known functions in patterns never seen in training",
+    "ood_independent": "as ood, but drawn anew: independent of the training sequences",
     "singles": "every function on every symbol",
     "pairs": "every pair of functions on every symbol",
     "any": "unrestricted compositions that are in neither train nor iid",

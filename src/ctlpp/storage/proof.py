@@ -10,16 +10,31 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ctlpp.benchmark.language import Examples, join
+from ctlpp.benchmark.language import Examples, join, row_values
 from ctlpp.benchmark.sampling import first_positions, max_sequences, member
-from ctlpp.benchmark.splits import ENUMERATED, filled
+from ctlpp.benchmark.splits import ENUMERATED, authors_count, filled
 from ctlpp.benchmark.task import Task
 from ctlpp.files import UserError
 from ctlpp.storage.card import files_in_card
 from ctlpp.storage.folder import Parsed, parse, read_split, read_task
 from ctlpp.storage.task_json import ENDINGS
 
-COMPLETE = {"paper": 1, "released": 2}  # the length of which train has all there is, outside the fill rule
+COMPLETE = {
+    "paper": 1,
+    "released": 2,
+    "authors": 2,
+}  # the length of which train has all there is, outside the fill rule
+
+TESTS = ("iid", "ood", "ood_independent")
+
+
+@dataclass(frozen=True)
+class SharedSequences:
+    """How many distinct function sequences a split has, and how many of them train has, too."""
+
+    distinct: int
+    in_train: int  # with other start symbols
+    twins: int  # train has one with the same first function and everywhere the same number within a group
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +46,8 @@ class Proof:
     lengths: dict[str, tuple[int, ...]]
     overlaps: dict[tuple[str, str], int]  # examples that two splits share
     sequences: dict[int, int]  # distinct function sequences of train and iid, by length, where limited
+    shared: dict[str, SharedSequences]  # what the test splits share with train
+    doubled: int  # pairs that occur twice in train
 
 
 @dataclass(frozen=True)
@@ -47,6 +64,15 @@ class _Content:
         """Length -> how many examples the file of a split has."""
         return {length: len(part.at) for length, part in sorted(self.parts.get(split, {}).items())}
 
+    def distinct(self, split: str, length: int) -> int:
+        """How many different examples of a length a split has."""
+        part = self.parts.get(split, {}).get(length)
+        return 0 if part is None else int(first_positions(part.examples.keys()).sum())
+
+    def may_repeat(self, split: str, examples: Examples) -> bool:
+        """Whether examples may occur twice: only pairs in train that were drawn and are added once more."""
+        return split == "train" and examples.length == 2 and bool(self.settings.get("doubled_pairs"))
+
     def error(self, text: str) -> UserError:
         """What is wrong in the folder."""
         return UserError(f"{self.folder}: {text}")
@@ -62,7 +88,7 @@ def check(folder: str | Path) -> Proof:
         parts[name] = parse(task, table, str(file))
         _check_counts(content, name)
         for part in parts[name].values():
-            _check_rows(task, file, name, part, table)
+            _check_rows(task, file, name, part, table, content.may_repeat(name, part.examples))
     overlaps = _check_overlaps(content)
     _check_sizes(content)
     _check_protocol(content)
@@ -72,6 +98,8 @@ def check(folder: str | Path) -> Proof:
         lengths={name: tuple(content.sizes(name)) for name in parts},
         overlaps=overlaps,
         sequences=_check_sequences(content),
+        shared={name: _shared_sequences(content, name) for name in TESTS if name in parts},
+        doubled=content.sizes("train").get(2, 0) - content.distinct("train", 2),
     )
 
 
@@ -102,19 +130,22 @@ def _check_counts(content: _Content, name: str) -> None:
 
 
 def _check_complete(content: _Content, name: str, length: int) -> None:
-    exist, found = content.task.language(name).count(length), content.sizes(name).get(length, 0)
+    exist, found = content.task.language(name).count(length), content.distinct(name, length)
     if found != exist:
         raise content.error(f"{name} must hold all {exist} examples of length {length}, it has {found}")
 
 
-def _check_rows(task: Task, file: Path, name: str, part: Parsed, table: pa.Table) -> None:
+def _check_rows(
+    task: Task, file: Path, name: str, part: Parsed, table: pa.Table, may_repeat: bool = False
+) -> None:
     """Outputs, membership, the label `allowed` and duplicates of the rows of one length."""
     examples, results = part.examples, part.examples.outputs(task.table)
     claims = {
         "has the wrong output": results == part.outputs,
         f"is not in the graph of {name}": task.language(name).contains(examples),
-        "occurs twice": first_positions(examples.keys()),
     }
+    if not may_repeat:
+        claims["occurs twice"] = first_positions(examples.keys())
     if "allowed" in table.column_names:
         allowed = task.language("train").allows_successions(examples)
         claims["has the wrong label `allowed`"] = table["allowed"].to_numpy()[part.at] == allowed
@@ -128,7 +159,7 @@ def _check_rows(task: Task, file: Path, name: str, part: Parsed, table: pa.Table
 
 
 def _check_overlaps(content: _Content) -> dict[tuple[str, str], int]:
-    """Splits are disjoint; but the released protocol has the pairs of iid in train, and says so."""
+    """Splits are disjoint; but where all pairs are added to train, it has those of iid, and says so."""
     overlaps, parts = {}, content.parts
     sampled = [name for name in content.task.graphs if name in parts and name not in ENUMERATED]
     for one, other in combinations(sampled, 2):
@@ -136,7 +167,7 @@ def _check_overlaps(content: _Content) -> dict[tuple[str, str], int]:
             continue
         shared = _shared(parts[one], parts[other])
         found = overlaps[one, other] = sum(map(len, shared))
-        pairs_twice = content.task.protocol == "released" and (one, other) == ("train", "iid")
+        pairs_twice = COMPLETE[content.task.protocol] == 2 and (one, other) == ("train", "iid")
         if found != (right := content.sizes("iid").get(2, 0) if pairs_twice else 0):
             example = f"; the first is {content.task.describe(shared[0])!r}" if shared else ""
             raise content.error(f"{one} and {other} share {found} examples, not {right}{example}")
@@ -153,25 +184,26 @@ def _shared(one: dict[int, Parsed], other: dict[int, Parsed]) -> list[Examples]:
 
 
 def _check_sizes(content: _Content) -> None:
-    """The splits have the sizes asked for; the released protocol adds pairs to train."""
+    """The splits have the sizes asked for; some protocols add pairs to train."""
     for name in ("train", "iid", "ood"):
         found = sum(content.sizes(name).values())
         wanted = content.settings.get(name, found)
-        more = found > wanted and name == "train" and content.task.protocol == "released"
+        more = found > wanted and name == "train" and COMPLETE[content.task.protocol] == 2
         if found != wanted and not more:
             raise content.error(f"{name} has {found} examples, the recipe in task.json asks for {wanted}")
 
 
 def _check_protocol(content: _Content) -> None:
-    """paper: train has all single applications; released: none, but all pairs. The fill rule holds beyond."""
+    """paper: train has all single applications; others: none, but all pairs. The fill rule holds beyond."""
     language, fill = content.task.language("train"), content.settings.get("fill", 1.0)
     train, iid = content.sizes("train"), content.sizes("iid")
     complete = COMPLETE[content.task.protocol]
     _check_complete(content, "train", complete)
     if complete == 2 and 1 in train:
-        raise content.error(f"train has {train[1]} single applications, the released protocol has none")
+        raise content.error(f"train has {train[1]} single applications, its protocol has none")
     for n in [n for n in language.graph.lengths if n > complete]:
-        used, exist = train.get(n, 0) + iid.get(n, 0), language.count(n)
+        used = train.get(n, 0) + iid.get(n, 0)
+        exist = authors_count(content.task, n) if "workers" in content.settings else language.count(n)
         if used > filled(fill, exist):
             raise content.error(
                 f"train and iid use {used} of {exist} examples of length {n}, above fill {fill}"
@@ -193,3 +225,22 @@ def _check_sequences(content: _Content) -> dict[int, int]:
             what = f"train and iid have {counted[n]} function sequences of length {n}"
             raise content.error(f"{what}, the recipe in task.json allows {most}")
     return counted
+
+
+def _shared_sequences(content: _Content, split: str) -> SharedSequences:
+    """What a test split shares with train: stated, not judged."""
+    number = np.zeros(content.task.n_functions, dtype=content.task.table.dtype)
+    group = np.zeros_like(number)
+    for at, members in enumerate(content.task.group_indices.values()):
+        number[list(members)], group[list(members)] = np.arange(len(members)), at
+    distinct = in_train = twins = 0
+    for n, part in content.parts[split].items():
+        functions = part.examples[first_positions(part.examples.sequences())].functions
+        others = (
+            content.parts["train"][n].examples.functions if n in content.parts["train"] else functions[:0]
+        )
+        distinct += len(functions)
+        in_train += int(member(row_values(functions), row_values(others)).sum())
+        ours, theirs = (np.column_stack([group[one[:, 0]], number[one]]) for one in (functions, others))
+        twins += int(member(row_values(ours), row_values(theirs)).sum())
+    return SharedSequences(distinct, in_train, twins)

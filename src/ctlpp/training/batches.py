@@ -58,7 +58,9 @@ def read_data(data: Any, splits: Sequence[str] | None = None) -> Data:
         raise UserError(f"data of type {type(data).__name__}: {kinds}")
     task = None if isinstance(data, Mapping) else data.task
     names = list(data) if task is None else list(data.splits)
-    usual = [name for name in ("iid", "ood") if name in names] or [name for name in names if name != "train"]
+    usual = [name for name in ("iid", "ood", "ood_independent") if name in names] or [
+        name for name in names if name != "train"
+    ]
     held_out = usual if splits is None else list(splits)
     for name in ["train", *held_out]:
         if name not in names:

@@ -1,0 +1,144 @@
+"""Examples drawn as the authors' generator draws them: workers that read one stream of random words.
+
+The generator forks its workers anew for every length and split. All of them inherit the state of one random
+generator, which decides the functions; only the start symbols are their own. Hence
+
+repeats  the k-th sequence of every worker is the same, so each sequence occurs with several start symbols;
+nesting  every length reads the same words, so the k-th sequence of length L begins at choice k · L;
+twins    every split reads them, so an OOD sequence is made of the choices that made a training sequence.
+
+Each of the three can be switched off: then workers, lengths or splits read words of their own. Where the
+functions that may come next depend on the symbol (S), workers drift apart and repeat less.
+
+Example:
+    >>> choices = Choices(Stream(0, "choices"))
+    >>> [choices.choose(16, at=0), choices.choose(32, at=0)]  # the same word, as a finer choice
+    [(8, 6), (16, 6)]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ctlpp.benchmark.language import Examples, Language, join
+from ctlpp.benchmark.sampling import Stream, first_positions, uniformly_among_the_rest
+
+TABLES = {  # what each function makes of the symbols 0 … 7; the first 16 functions are group a of A and R
+    "authors": """
+        76021453 43721065 26540173 14527036 62173054 14052763 14752306 64057132
+        67142350 16432750 42601375 61534207 65123704 51042736 45163207 16370425
+        25673410 27640351 51360742 57241360 23714065 75163402 42710635 12746053
+        56341072 61275340 23740165 46320157 12035764 04651732 24637105 52347061
+    """,
+    "authors-py37": """
+        14527036 12746053 64057132 51360742 14752306 23714065 23740165 43721065
+        52347061 45163207 46320157 76021453 57241360 16370425 67142350 75163402
+        61275340 26540173 25673410 24637105 56341072 51042736 65123704 16432750
+        61534207 62173054 14052763 04651732 12035764 27640351 42601375 42710635
+    """,  # the order that Python 3.7 and older give the same functions
+}
+TABLE_SHAPE = (8, 32)  # symbols and functions
+ROUND = 100  # examples that a worker draws before the next one has its turn
+PATIENCE = 50  # draws per wanted example, after which the rest is drawn uniformly
+_WORDS = 1 << 14  # words read at a time
+_BITS = 64  # in a word
+
+
+@dataclass(frozen=True, kw_only=True)
+class Habits:
+    """How the generator's workers depend on each other."""
+
+    workers: int = 24  # processes; the published runs' machines had 24 threads
+    repeats: bool = True
+    nesting: bool = True
+    twins: bool = True
+
+
+@dataclass
+class Choices:
+    """A stream of random words from which choices are made at any position."""
+
+    stream: Stream
+    words: list[int] = field(default_factory=list)
+
+    def choose(self, options: int, at: int) -> tuple[int, int]:
+        """A choice 0 … options − 1, made by the first word from `at` on that is one, and the next `at`."""
+        shift = _BITS - options.bit_length()
+        while True:
+            if at >= len(self.words):
+                self.words += self.stream.words(_WORDS).tolist()
+            choice = self.words[at] >> shift
+            at += 1
+            if choice < options:
+                return choice, at
+
+
+class Generator:
+    """The workers of one length and split."""
+
+    def __init__(self, language: Language, length: int, split: str, seed: int, habits: Habits) -> None:
+        self.language, self.length, self.habits = language, length, habits
+        self.options = [_options(language, left) for left in range(length, 0, -1)]
+        self.next_node = language.next_node.tolist()
+        self.starts = [
+            Stream(seed, "authors' start symbols", split, length, w) for w in range(habits.workers)
+        ]
+        apart = ("train" if habits.twins else split, 0 if habits.nesting else length)
+        streams = [Stream(seed, "authors' choices", *apart, w) for w in range(habits.workers)]
+        shared = Choices(streams[0])
+        self.choices = [shared if habits.repeats else Choices(stream) for stream in streams]
+        self.at = [0] * habits.workers  # where each worker reads
+
+    def draw(self, n: int) -> Examples:
+        """n distinct examples, in the order in which they are drawn."""
+        chosen, drawn = self.language.empty(self.length), 0
+        while len(chosen) < n and drawn <= PATIENCE * n:
+            fewest = (
+                min(self.habits.workers, self.language.n_symbols) * ROUND
+            )  # at most so many are new in a round
+            rounds = [self.draw_round() for _ in range(max(1, (n - len(chosen)) // fewest))]
+            drawn += sum(map(len, rounds))
+            chosen = join([chosen, *rounds])
+            chosen = chosen[first_positions(chosen.keys())][:n]
+        return uniformly_among_the_rest(self.language, chosen, n, self.starts[0])
+
+    def draw_round(self) -> Examples:
+        """The next `ROUND` examples of every worker, worker by worker."""
+        same = self.habits.repeats and not self.language.graph.restrictions  # nothing depends on the symbol
+        parts = []
+        for worker, stream in enumerate(self.starts):
+            part = self.language.empty(self.length, ROUND)
+            part.starts[:] = stream.below(self.language.n_symbols, ROUND)
+            part.functions[:] = parts[0].functions if same and parts else self._sequences(worker, part.starts)
+            parts.append(part)
+        return join(parts)
+
+    def _sequences(self, worker: int, starts: NDArray[Any]) -> list[list[int]]:
+        """The next functions that a worker chooses, one sequence per start symbol."""
+        choices, at, next_node = self.choices[worker], self.at[worker], self.next_node
+        sequences = []
+        for node in starts.tolist():
+            sequence = []
+            for options in self.options:
+                choice, at = choices.choose(len(options[node]), at)
+                function = options[node][choice]
+                sequence.append(function)
+                node = next_node[node * self.language.n_functions + function]
+            sequences.append(sequence)
+        self.at[worker] = at
+        return sequences
+
+
+def _options(language: Language, left: int) -> list[list[int]]:
+    """For each node the functions that may come next, by their number within their group, then by group."""
+    number = np.zeros(language.n_functions, dtype=np.int64)
+    for group in np.unique(language.group_of):
+        members = np.flatnonzero(language.group_of == group)
+        number[members] = np.arange(len(members))
+    order = np.lexsort((language.group_of, number))
+    possible = (language.behind(left) > 0).reshape(-1, language.n_functions)
+    return [[int(function) for function in order if row[function]] for row in possible]
