@@ -19,7 +19,6 @@ from ctlpp.training.streams import step_keys
 
 DEVICE = "cuda" if GPU else "cpu"
 EXACT = 1e-4 if GPU else 1e-5  # how far a gradient may be off, as a part of its norm
-CLOSE: dict[str, float] = {"rtol": 2e-5, "atol": 1e-4} if GPU else {"rtol": 1e-5, "atol": 1e-5}
 VOCABULARY, CLASSES = 13, 5
 
 
@@ -29,6 +28,10 @@ def draw(*shape: int, seed: int = 0) -> Tensor:
 
 def full(*shape: int, value: float = torch.nan) -> Tensor:
     return torch.full(shape, value, device=DEVICE)
+
+
+def assert_close(found: Tensor, expected: Tensor) -> None:
+    torch.testing.assert_close(found, expected, rtol=2 * EXACT / 10 if GPU else EXACT, atol=EXACT)
 
 
 def check_gradient(

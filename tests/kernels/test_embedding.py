@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from tests.kernels.conftest import CLOSE, DEVICE, draw, full
+from tests.kernels.conftest import DEVICE, assert_close, draw, full
 from torch import Tensor
 
 pytest.importorskip("triton")
@@ -47,4 +47,4 @@ def test_gradient_of_the_table_is_the_sum_over_rows_with_an_id(
 
     places = by_seed[..., None].expand(-1, -1, D)
     expected = full(S, V, D, value=0.0).scatter_add_(1, places, dy + also if more else dy)
-    torch.testing.assert_close(gradients[:, : V * D].view(S, V, D), expected, **CLOSE)
+    assert_close(gradients[:, : V * D].view(S, V, D), expected)

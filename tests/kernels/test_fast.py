@@ -99,7 +99,7 @@ def test_in_bf16_at_full_size_the_gradient_is_close_to_the_reference_in_float32(
     for bf16 in (False, True):
         stepper = Stepper(crowd, recipe_for(model), Optimizer.of(crowd), len(seeds), bf16)
         stepper.scalars.set(stepper.recipe, 0)
-        assert (stepper._quick(8) is not None) == bf16
+        assert (stepper._kernel(8) is not None) == bf16
         gradients.append(stepper.gradient(slice(None), tokens, targets)[1])
     expected, found = gradients
     assert bool(((found - expected).norm(dim=1) < 0.1 * expected.norm(dim=1)).all())

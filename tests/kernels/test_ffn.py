@@ -3,7 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from tests.kernels.conftest import CLOSE, DEVICE, draw, full
+from tests.kernels.conftest import DEVICE, assert_close, draw, full
 from torch import Tensor
 
 pytest.importorskip("triton")
@@ -40,8 +40,8 @@ def test_hidden_units_are_the_gelu_of_a_product_and_a_bias() -> None:
     pre, act = (full(S, LAYERS * N, HIDDEN + D, value=7.0) for _ in range(2))
     ffn.forward(a, up, b, layer(pre), layer(act))
 
-    torch.testing.assert_close(layer(pre), a @ up.mT, **CLOSE)
-    torch.testing.assert_close(layer(act), F.gelu(a @ up.mT + b[:, None]), **CLOSE)
+    assert_close(layer(pre), a @ up.mT)
+    assert_close(layer(act), F.gelu(a @ up.mT + b[:, None]))
     assert others_are_untouched(pre)
     assert others_are_untouched(act)
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from tests.kernels.conftest import CLOSE, DEVICE, draw, full
+from tests.kernels.conftest import DEVICE, assert_close, draw, full
 from torch import Tensor
 
 from ctlpp.training.streams import Streams, seed_keys
@@ -56,15 +56,15 @@ def test_values_and_all_gradients_equal_autograds(rows: int, rate: float, every:
     part = full(S, norm.parts(rows), 3 * W)
     with torch.no_grad():
         norm.forward(x, o, v, y, scale, dropout)
-        torch.testing.assert_close(y, expected, **CLOSE)
-        torch.testing.assert_close(o * v.gamma[:, None] + v.beta[:, None], expected, **CLOSE)
+        assert_close(y, expected)
+        assert_close(o * v.gamma[:, None] + v.beta[:, None], expected)
         dx += before
         norm.backward((dy, more), o, scale, v, before, part, dropout, add=True)
 
-    torch.testing.assert_close(before, dx, **CLOSE)
-    torch.testing.assert_close(o, do, **CLOSE)
+    assert_close(before, dx)
+    assert_close(o, do)
     sums = (3 if biased else 2) * W
-    torch.testing.assert_close(part.sum(1)[:, :sums], dvectors.movedim(0, 1).flatten(1)[:, :sums], **CLOSE)
+    assert_close(part.sum(1)[:, :sums], dvectors.movedim(0, 1).flatten(1)[:, :sums])
     assert all(others_are_untouched(of_a_layer) for of_a_layer in (y, o, scale))
 
 
@@ -77,4 +77,4 @@ def test_the_gradient_may_come_in_one_summand_and_take_its_own_place() -> None:
     y, scale, part = torch.empty_like(x), full(S, 9, 1), full(S, norm.parts(9), 2 * W)
     norm.forward(x, o, v, y, scale, dropout)
     norm.backward((dy, None), o, scale, v, dy, part, dropout, add=False)
-    torch.testing.assert_close(dy, dx, **CLOSE)
+    assert_close(dy, dx)

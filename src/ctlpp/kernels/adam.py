@@ -62,8 +62,7 @@ def adam_step(
     weights,
     memory,
     gradient,
-    training,
-    factor,
+    clipping,
     scalars,
     P,
     rates,
@@ -73,10 +72,12 @@ def adam_step(
 ):
     """Grid (blocks, seeds). PULL: weight decay as part of the gradient; DECAY: apart from it.
 
-    memory: mean, square, and the elements from one seed to the next; scalars: learning rate, ε and decay of
-    the step; rates: 1 − β₁, β₂, 1 − β₂ and the weight decay.
+    clipping: which seeds train, the factors of their gradients; memory: mean, square, and the elements from
+    one seed to the next; scalars: learning rate, ε and decay of the step; rates: 1 − β₁, β₂, 1 − β₂ and the
+    weight decay.
     """
     seed = tl.program_id(1).to(tl.int64)
+    training, factor = clipping
     to_mean, b2, to_square, pull = rates
     column = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = column < P
@@ -115,7 +116,7 @@ def update(stepper: Stepper, group: slice, losses: Tensor, gradient: Tensor) -> 
     clipping_factors[(S,)](sums, losses, scalars.step, state, training, factor, n, float(recipe.clip), **meta)
     (b1, b2), decays = recipe.betas, bool(recipe.weight_decay)
     rates = 1 - b1, b2, 1 - b2, float(recipe.weight_decay)
-    tensors = *by_seed(weights), (mean, square, mean.stride(0)), *by_seed(gradient), training, factor
+    tensors = *by_seed(weights), (mean, square, mean.stride(0)), *by_seed(gradient), (training, factor)
     pull, decay = (decays and recipe.optimizer == kind for kind in ("adam", "adamw"))
     meta = {"BLOCK": ADAM_BLOCK, "PULL": pull, "DECAY": decay, "num_warps": ADAM_WARPS}
     adam_step[blocks(P, ADAM_BLOCK), S](

@@ -35,26 +35,16 @@ def embedding_look_up(table, ids, out, N, ROWS: constexpr, W: constexpr, D: cons
 
 @triton.jit
 def embedding_gradient(
-    ids,
-    dy,
-    more,
-    part,
-    N,
-    V,
-    ROWS: constexpr,
-    LOOPS: constexpr,
-    TOKENS: constexpr,
-    W: constexpr,
-    D: constexpr,
+    ids, dy, more, part, N, V, ROWS: constexpr, LOOPS: constexpr, IDS: constexpr, W: constexpr, D: constexpr
 ):
     """Σ over a block's rows with an id of dy (+ more), a product with ones and zeros.
 
-    Grid (row blocks, blocks of TOKENS ids by W columns, seeds).
+    Grid (row blocks, blocks of IDS ids by W columns, seeds).
     """
     seed, across = tl.program_id(2).to(tl.int64), tl.cdiv(D, W)
-    token = tl.program_id(1) // across * TOKENS + tl.arange(0, TOKENS)
+    token = tl.program_id(1) // across * IDS + tl.arange(0, IDS)
     column = tl.program_id(1) % across * W + tl.arange(0, W)
-    total = tl.zeros((TOKENS, W), tl.float32)
+    total = tl.zeros((IDS, W), tl.float32)
     for loop in range(LOOPS):
         row = (tl.program_id(0) * LOOPS + loop) * ROWS + tl.arange(0, ROWS)
         inside = (row < N)[:, None] & (column < D)[None, :]
@@ -85,7 +75,7 @@ def gradient(ids: Tensor, dy: Tensor, more: Tensor | None, out: Tensor) -> None:
     part = torch.empty(S, blocks(N, BACK * LOOPS), V, D, device=dy.device)
     W = min(triton.next_power_of_2(D), WIDTH)
     grid = part.shape[1], blocks(V, TOKENS) * blocks(D, W), S
-    meta = {"ROWS": BACK, "LOOPS": LOOPS, "TOKENS": TOKENS, "W": W, "D": D, "num_warps": BACK_WARPS}
+    meta = {"ROWS": BACK, "LOOPS": LOOPS, "IDS": TOKENS, "W": W, "D": D, "num_warps": BACK_WARPS}
     embedding_gradient[grid]((ids, _step(ids, 3)), *by_row(dy), *by_seed(more, part), N, V, **meta)
     add_up(part, [out])
 

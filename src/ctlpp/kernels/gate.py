@@ -15,7 +15,7 @@ from triton.language import constexpr
 
 from ctlpp.kernels.dropout import Dropout, keep_column
 from ctlpp.kernels.launch import at_seed, blocks, by_seed, from_last
-from ctlpp.kernels.norm import EPS, load_rows, normalise, normalise_backward, store_rows
+from ctlpp.kernels.norm import Summands, load_rows, normalise, normalise_backward, store_rows
 
 ROWS = 4  # of a program of the forward
 BACK = 4  # rows that the backward takes at a time …
@@ -32,13 +32,13 @@ class Vectors(NamedTuple):
 
 
 @triton.jit
-def _update(a, d, e, vectors, dropout, key, seed, row, inside, W: constexpr, EPS: constexpr):
+def _update(a, d, e, vectors, dropout, key, seed, row, inside, W: constexpr):
     """n, 1 / deviation, γ, u and g."""
     column = tl.arange(0, W)
     at, p = row[:, None] * W + column[None, :], seed * vectors[4]
     z = load_rows(at_seed(a, seed), at, inside)
     z += load_rows(at_seed(d, seed), at, inside) + tl.load(vectors[0] + p + column)[None, :]
-    n, scale = normalise(z, W, EPS)
+    n, scale = normalise(z, W)
     gamma = tl.load(vectors[2] + p + column)
     u = n * gamma[None, :] + tl.load(vectors[3] + p + column)[None, :]
     g = tl.sigmoid(load_rows(at_seed(e, seed), at, inside) + tl.load(vectors[1] + p + column)[None, :])
@@ -48,13 +48,13 @@ def _update(a, d, e, vectors, dropout, key, seed, row, inside, W: constexpr, EPS
 
 
 @triton.jit
-def gate_forward(h, a, d, e, new, vectors, dropout, N, ROWS: constexpr, W: constexpr, EPS: constexpr):
+def gate_forward(h, a, d, e, new, vectors, dropout, N, ROWS: constexpr, W: constexpr):
     """Grid (row blocks, seeds). vectors: b, c, γ, β, and the elements from one seed to the next."""
     seed = from_last(1).to(tl.int64)
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     inside = row < N
     key = 0 if dropout is None else tl.load(dropout[0] + seed)
-    _, _, _, u, g = _update(a, d, e, vectors, dropout, key, seed, row, inside, W, EPS)
+    _, _, _, u, g = _update(a, d, e, vectors, dropout, key, seed, row, inside, W)
     at = row[:, None] * W + tl.arange(0, W)[None, :]
     h = load_rows(at_seed(h, seed), at, inside)
     store_rows(at_seed(new, seed), at, h + g * (u - h), inside)
@@ -62,20 +62,7 @@ def gate_forward(h, a, d, e, new, vectors, dropout, N, ROWS: constexpr, W: const
 
 @triton.jit
 def gate_backward(
-    dnew,
-    more,
-    h,
-    a,
-    d,
-    e,
-    part,
-    vectors,
-    dropout,
-    N,
-    ROWS: constexpr,
-    LOOPS: constexpr,
-    W: constexpr,
-    EPS: constexpr,
+    dnew, more, h, a, d, e, part, vectors, dropout, N, ROWS: constexpr, LOOPS: constexpr, W: constexpr
 ):
     """The gradients of h, d (which is a's too) and e in the places of dnew, d and e; sums to `part`."""
     seed = from_last(1).to(tl.int64)
@@ -87,7 +74,7 @@ def gate_backward(
         row = (tl.program_id(0).to(tl.int64) * LOOPS + loop) * ROWS + tl.arange(0, ROWS)
         inside = row < N
         at = row[:, None] * W + column[None, :]
-        n, scale, gamma, u, g = _update(a, d, e, vectors, dropout, key, seed, row, inside, W, EPS)
+        n, scale, gamma, u, g = _update(a, d, e, vectors, dropout, key, seed, row, inside, W)
         dy = load_rows(at_seed(dnew, seed), at, inside)
         if more is not None:
             dy += load_rows(at_seed(more, seed), at, inside)
@@ -113,7 +100,7 @@ def forward(h: Tensor, a: Tensor, d: Tensor, e: Tensor, v: Vectors, new: Tensor,
     """The new state, (S, N, W) like the other rows."""
     S, N, W = h.shape
     tensors = *by_seed(h, a, d, e, new), (*v, v.b.stride(0)), dropout.stream
-    gate_forward[blocks(N, ROWS), S](*tensors, N, ROWS=ROWS, W=W, EPS=EPS, num_warps=2)
+    gate_forward[blocks(N, ROWS), S](*tensors, N, ROWS=ROWS, W=W, num_warps=2)
 
 
 def parts(N: int) -> int:
@@ -122,13 +109,7 @@ def parts(N: int) -> int:
 
 
 def backward(
-    dnew: tuple[Tensor, Tensor | None],
-    h: Tensor,
-    a: Tensor,
-    de: Tensor,
-    v: Vectors,
-    part: Tensor,
-    dropout: Dropout,
+    dnew: Summands, h: Tensor, a: Tensor, de: Tensor, v: Vectors, part: Tensor, dropout: Dropout
 ) -> None:
     """Gradients in the places of the first summand of dnew (that of h) and of d and e, de: (2, S, N, W).
 
@@ -136,5 +117,5 @@ def backward(
     """
     S, N, W = h.shape
     tensors = *by_seed(*dnew, h, a, *de, part), (*v, v.b.stride(0)), dropout.stream
-    meta = {"ROWS": BACK, "LOOPS": LOOPS, "W": W, "EPS": EPS, "num_warps": 1}
+    meta = {"ROWS": BACK, "LOOPS": LOOPS, "W": W, "num_warps": 1}
     gate_backward[parts(N), S](*tensors, N, **meta)

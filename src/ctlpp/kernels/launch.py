@@ -59,7 +59,7 @@ def by_row(*tensors: Tensor) -> list[tuple[Tensor, int, int]]:
 
 def offsets(places: Sequence[Tensor]) -> list[int]:
     """How many elements behind the first of several views of one matrix the others begin."""
-    return [place.storage_offset() - places[0].storage_offset() for place in places]
+    return [int(place.storage_offset() - places[0].storage_offset()) for place in places]
 
 
 @triton.jit

@@ -43,15 +43,7 @@ class Matrices(NamedTuple):
 
 @triton.jit
 def layer_weights(
-    w,
-    to,
-    places,
-    total,
-    D: constexpr,
-    HIDDEN: constexpr,
-    SIDES: constexpr,
-    SIZE: constexpr,
-    CHUNKS: constexpr,
+    w, to, places, end, D: constexpr, HIDDEN: constexpr, SIDES: constexpr, SIZE: constexpr, CHUNKS: constexpr
 ):
     """Grid (blocks of chunks of SIZE numbers, seeds). places: where the matrices are in w."""
     seed = tl.program_id(1).to(tl.int64)
@@ -68,7 +60,7 @@ def layer_weights(
     at = tl.where(chunk < UP, out + chunk - X, at)
     at = tl.where(chunk < X, direction + chunk - 3 * SQUARE, at)
     at = tl.where(chunk < 3 * SQUARE, qkv + chunk, at)
-    inside, i = (chunk < total)[:, None], tl.arange(0, SIZE)[None, :]
+    inside, i = (chunk < end)[:, None], tl.arange(0, SIZE)[None, :]
     numbers = tl.load(at_seed(w, seed) + (at[:, None] + i), mask=inside)
     tl.store(at_seed(to, seed) + (chunk[:, None] + i), numbers.to(to[0].dtype.element_ty), mask=inside)
 

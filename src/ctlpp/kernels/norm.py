@@ -22,6 +22,10 @@ ROWS = 4  # of a program of the forward
 BACK = 2  # rows that the backward takes at a time …
 LOOPS = 16  # … so many times a program
 EPS = 1e-5
+_EPS = constexpr(EPS)
+
+
+Summands = tuple[Tensor, Tensor | None]  # of a gradient
 
 
 class Vectors(NamedTuple):
@@ -33,10 +37,10 @@ class Vectors(NamedTuple):
 
 
 @triton.jit
-def normalise(z, W: constexpr, EPS: constexpr):
+def normalise(z, W: constexpr):
     """z of mean 0 and deviation 1, and 1 / its deviation. (rows, W) -> (rows, W), (rows,)"""
     centred = z - tl.sum(z, axis=1)[:, None] / W
-    scale = 1.0 / tl.sqrt(tl.sum(centred * centred, axis=1) / W + EPS)
+    scale = 1.0 / tl.sqrt(tl.sum(centred * centred, axis=1) / W + _EPS)
     return centred * scale[:, None], scale
 
 
@@ -59,9 +63,7 @@ def store_rows(x, at, values, inside):
 
 
 @triton.jit
-def norm_forward(
-    x, o, y, scales, gamma, beta, bias, p_step, dropout, N, ROWS: constexpr, W: constexpr, EPS: constexpr
-):
+def norm_forward(x, o, y, scales, gamma, beta, bias, p_step, dropout, N, ROWS: constexpr, W: constexpr):
     """Grid (row blocks, seeds)."""
     seed = from_last(1).to(tl.int64)
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
@@ -75,7 +77,7 @@ def norm_forward(
     if dropout is not None:
         keep = keep_rows(dropout, tl.load(dropout[0] + seed), row, ROWS, W)
         o = tl.where(keep, o * dropout[4], 0.0)
-    n, scale = normalise(x + o, W, EPS)
+    n, scale = normalise(x + o, W)
     gamma, beta = tl.load(gamma + seed * p_step + column), tl.load(beta + seed * p_step + column)
     store_rows(at_seed(y, seed), at, n * gamma[None, :] + beta[None, :], inside)
     store_rows(o_at, at, n, inside)
@@ -140,7 +142,7 @@ def forward(x: Tensor, o: Tensor, v: Vectors, y: Tensor, scale: Tensor, dropout:
     x, o, y: (S, N, W); scale: (S, N, 1) in float32.
     """
     S, N, W = x.shape
-    meta = {"ROWS": ROWS, "W": W, "EPS": EPS, "num_warps": 1}
+    meta = {"ROWS": ROWS, "W": W, "num_warps": 1}
     vectors = *v, v.gamma.stride(0)
     norm_forward[blocks(N, ROWS), S](*by_seed(x, o, y, scale), *vectors, dropout.stream, N, **meta)
 
@@ -151,7 +153,7 @@ def parts(N: int) -> int:
 
 
 def backward(
-    dy: tuple[Tensor, Tensor | None],
+    dy: Summands,
     n: Tensor,
     scale: Tensor,
     v: Vectors,
