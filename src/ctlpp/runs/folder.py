@@ -26,6 +26,7 @@ from ctlpp.runs.untrusted import (
     read_columns,
     read_json,
 )
+from ctlpp.statistics.published import CONVERGED
 
 FORMAT = 1  # of run folders and checkpoints; raised when an older one cannot be continued
 SAVING = ("checkpoint_every", "checkpoint_minutes")  # settings of a recipe that leave the results alone
@@ -54,6 +55,11 @@ class SeedResult:
     diverged: bool = False
     diverged_at: int | None = None
 
+    @property
+    def converged(self) -> bool:
+        """By the paper's rule."""
+        return not self.diverged and self.accuracy.get("iid", 0) > CONVERGED
+
 
 @dataclass(frozen=True)
 class RunRecord:
@@ -72,6 +78,35 @@ class RunRecord:
     def task(self) -> dict[str, Any]:
         """What `config.json` says of the task, if anything."""
         return as_dict(self.config.get("task"))
+
+    @property
+    def model(self) -> str:
+        """A name of the zoo, or package.module:factory."""
+        return as_str(self.config.get("model"))
+
+    @property
+    def variant(self) -> str:
+        """Of the data: A, R, S, …"""
+        return as_str(self.config.get("variant"))
+
+    @property
+    def protocol(self) -> str:
+        """Of the data."""
+        return as_str(self.config.get("protocol"))
+
+    @property
+    def preset(self) -> str:
+        """Of the hyper-parameters."""
+        return as_str(self.config.get("preset"))
+
+    @property
+    def cell(self) -> tuple[int, int] | None:
+        """Shared functions and shared symbols, on S."""
+        functions, symbols = (
+            as_int(self.task.get("shared_functions")),
+            as_int(self.task.get("shared_symbols")),
+        )
+        return None if functions is None or symbols is None else (functions, symbols)
 
     def accuracies(self, split: str) -> list[float]:
         """Of the seeds that have not diverged."""
