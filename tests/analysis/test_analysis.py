@@ -7,8 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from ctlpp.analysis import analyze
-from ctlpp.analysis.analysis import Analysis
+from ctlpp.analysis.analysis import Analysis, analyze
 from ctlpp.analysis.geometry import codes_per_symbol, learned_tables
 from ctlpp.benchmark.dataset import generate
 from ctlpp.benchmark.task import Task

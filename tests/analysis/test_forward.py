@@ -5,7 +5,7 @@ from threading import Event, get_ident
 import pytest
 import torch
 
-from ctlpp.analysis.forward import activations, in_parts
+from ctlpp.analysis.states import activations, in_parts
 from ctlpp.models.activations import recording
 from ctlpp.models.zoo import build
 from ctlpp.training.crowd import Crowd, init_crowd

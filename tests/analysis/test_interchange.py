@@ -7,11 +7,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from ctlpp.analysis import Analysis, activations, analyze, interchange
-from ctlpp.analysis.analysis import STAGES
+from ctlpp.analysis import interchange
+from ctlpp.analysis.analysis import STAGES, Analysis, analyze
 from ctlpp.analysis.inputs import Array, Inputs
 from ctlpp.analysis.interchange import count_turns
-from ctlpp.analysis.states import Layout, PatchableModel
+from ctlpp.analysis.states import Layout, PatchableModel, activations
 from ctlpp.benchmark.dataset import generate
 from ctlpp.benchmark.task import Task
 from ctlpp.models.activations import Activations, editing, record, recording

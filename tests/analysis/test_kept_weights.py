@@ -17,7 +17,7 @@ from ctlpp.analysis.analysis import analyze
 from ctlpp.benchmark.task import Task
 from ctlpp.models.zoo import find_model
 from ctlpp.runs.history import History
-from ctlpp.statistics.correlation import correlate
+from ctlpp.statistics.summary import correlate
 from ctlpp.storage.task_json import from_json
 from ctlpp.training.crowd import Crowd, init_crowd
 

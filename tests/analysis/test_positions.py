@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ctlpp.analysis import analyze
+from ctlpp.analysis.analysis import analyze
 from ctlpp.analysis.interchange import choose
 from ctlpp.benchmark.task import Task
 from ctlpp.models.activations import record

@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
 from ctlpp.figures.learning import Pair, draw_by_length, draw_learning, draw_repeats
-from ctlpp.figures.predictors import draw_rankings
-from ctlpp.figures.seeds import Cell, Dots, Entry, draw_staged, draw_table1, draw_tables, swarm
+from ctlpp.figures.seeds import Cell, Dots, Entry, draw_rankings, draw_staged, draw_table1, draw_tables, swarm
 from ctlpp.figures.style import DATA, FORMATS, render, style
 from ctlpp.models.zoo import MODELS
 from ctlpp.runs.history import History
-from ctlpp.statistics.correlation import Correlation
+from ctlpp.statistics.summary import Correlation
 
 DOTS = Dots((0.2, 0.9, 1.0, 1.0), 0.775, (0.4, 0.97))
 BOTH = {"iid": DOTS, "ood": DOTS}

@@ -13,14 +13,22 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
-from ctlpp.analysis import analyze
+from ctlpp.analysis.analysis import analyze
 from ctlpp.analysis.run import Study
 from ctlpp.benchmark.dataset import generate
 from ctlpp.benchmark.task import Task
 from ctlpp.figures.learning import draw_run_learning, draw_run_lengths
-from ctlpp.figures.pairs import clusters_by_groups, draw_interchange, draw_places, groups_by_groups, pairs_at
+from ctlpp.figures.pairs import (
+    Matrices,
+    clusters_by_groups,
+    draw_interchange,
+    draw_places,
+    draw_side_by_side,
+    draw_symbols,
+    groups_by_groups,
+    pairs_at,
+)
 from ctlpp.figures.run import draw_all, drawings, examples
-from ctlpp.figures.similarity import Matrices, draw_side_by_side, draw_symbols
 from ctlpp.figures.style import DOUBLE, FORMATS, GREY, MISSING, SINGLE, SPLITS, group_colours, save, style
 from ctlpp.models.zoo import build
 from ctlpp.runs.history import History

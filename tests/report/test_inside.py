@@ -18,7 +18,7 @@ from ctlpp.report.collect import pack
 from ctlpp.report.inside import add_setting_correlations
 from ctlpp.report.packing import FINEST, MISSING, Bytes, Package, coarsen, quantise
 from ctlpp.runs.folder import find_runs, read_run
-from ctlpp.statistics.correlation import correlate
+from ctlpp.statistics.summary import correlate
 
 MANY = [f"f{at}" for at in range(200)]
 values = st.lists(st.floats(-1, 1) | st.just(float("nan")), min_size=1, max_size=50)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ctlpp.statistics.correlation import RESAMPLES, correlate
+from ctlpp.statistics.summary import DRAWS, correlate
 
 
 def test_the_coefficients_are_those_of_scipy() -> None:
@@ -18,7 +18,7 @@ def test_the_coefficients_are_those_of_scipy() -> None:
 def test_the_intervals_are_percentiles_over_seeds_drawn_again() -> None:
     random = np.random.default_rng(2)
     x, y = random.normal(size=9), random.integers(4, size=9).astype(float)  # y has ties
-    rows = np.random.Generator(np.random.PCG64(0)).integers(9, size=(RESAMPLES, 9))
+    rows = np.random.Generator(np.random.PCG64(0)).integers(9, size=(DRAWS, 9))
     drawn = [(x[row], y[row]) for row in rows if len({*x[row]}) > 1 and len({*y[row]}) > 1]
     found = correlate(x, y)
     pearson = [stats.pearsonr(*pair).statistic for pair in drawn]

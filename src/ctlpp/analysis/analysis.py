@@ -24,7 +24,6 @@ import torch
 from torch import Tensor, nn
 
 from ctlpp.analysis import geometry
-from ctlpp.analysis.forward import activations, answers, in_parts
 from ctlpp.analysis.inputs import Array, Inputs
 from ctlpp.analysis.interchange import (
     Donors,
@@ -36,7 +35,7 @@ from ctlpp.analysis.interchange import (
     stitch,
     subsample,
 )
-from ctlpp.analysis.states import Layout, PatchableModel
+from ctlpp.analysis.states import Layout, PatchableModel, activations, answers, in_parts
 from ctlpp.benchmark.task import Task
 from ctlpp.files import UserError
 from ctlpp.training.crowd import Crowd

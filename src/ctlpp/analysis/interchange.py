@@ -17,10 +17,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ctlpp.analysis.forward import activations
 from ctlpp.analysis.geometry import ridge
 from ctlpp.analysis.inputs import Array, Inputs, grid
-from ctlpp.analysis.states import PatchableModel
+from ctlpp.analysis.states import PatchableModel, activations
 from ctlpp.benchmark.sampling import Stream
 
 EXAMPLES = 24  # on which every position is tried

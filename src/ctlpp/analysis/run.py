@@ -13,16 +13,15 @@ import numpy as np
 
 import ctlpp
 from ctlpp.analysis.analysis import Analysis, analyze, count_bases
-from ctlpp.analysis.folder import ANALYSIS, write_analysis
-from ctlpp.analysis.forward import pick
+from ctlpp.analysis.folder import ANALYSIS, MEASURES, write_analysis
 from ctlpp.analysis.inputs import Array, Inputs
-from ctlpp.analysis.measures import MEASURES
+from ctlpp.analysis.states import pick
 from ctlpp.benchmark.task import Task
 from ctlpp.files import UserError, check_folder, write_folder
 from ctlpp.models.zoo import Factory
 from ctlpp.runs.folder import check_kept, read_config
 from ctlpp.runs.history import History
-from ctlpp.statistics.correlation import Correlation, correlate
+from ctlpp.statistics.summary import Correlation, correlate
 from ctlpp.storage.folder import load
 from ctlpp.storage.task_json import from_json
 from ctlpp.training.train import Run, check_data_matches_run, load_run

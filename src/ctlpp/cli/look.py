@@ -104,9 +104,9 @@ def print_study(study: Study) -> None:
     """Each measure over the seeds that have not diverged, and where in the network the value was found."""
     import numpy as np
 
-    from ctlpp.analysis.measures import MEASURES
+    from ctlpp.analysis.folder import MEASURES
     from ctlpp.cli.output import make_table, print_table
-    from ctlpp.statistics.correlation import ENOUGH, LEAST
+    from ctlpp.statistics.summary import ENOUGH, LEAST
 
     about, kept = study.config, study.trained
     facts = [f"{about['model']} on {about['variant'] or 'own data'}", plural(len(kept))]

@@ -15,9 +15,16 @@ from matplotlib.figure import Figure
 
 from ctlpp.analysis.run import Study, check_left, check_target, fresh_folder, study_run, write_numbers
 from ctlpp.figures.learning import draw_run_learning, draw_run_lengths, shown_splits
-from ctlpp.figures.pairs import draw_accuracy, draw_compatibility, draw_interchange, draw_places
-from ctlpp.figures.predictors import draw_ranking, draw_scatter
-from ctlpp.figures.similarity import Matrices, draw_side_by_side, draw_symbols
+from ctlpp.figures.pairs import (
+    Matrices,
+    draw_accuracy,
+    draw_compatibility,
+    draw_interchange,
+    draw_places,
+    draw_side_by_side,
+    draw_symbols,
+)
+from ctlpp.figures.seeds import draw_ranking, draw_scatter
 from ctlpp.figures.style import FORMATS, save, style
 
 Progress = Callable[[int], Callable[[int], None]]  # told a total, gives what to call with steps done

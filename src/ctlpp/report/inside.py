@@ -19,7 +19,7 @@ from ctlpp.report.compare import group_by_setting, merge
 from ctlpp.report.packing import MISSING, Package, quantise, rounded
 from ctlpp.runs.folder import RunRecord, SeedResult
 from ctlpp.runs.untrusted import DamagedError, as_dict, as_int, as_list, as_str
-from ctlpp.statistics.correlation import correlate
+from ctlpp.statistics.summary import correlate
 
 MAPS = ("none", "orthogonal", "affine")
 KINDS = ("other", "train", "ood")

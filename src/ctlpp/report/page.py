@@ -26,7 +26,7 @@ from ctlpp.report.inside import add_setting_correlations
 from ctlpp.report.packing import FINEST, Package
 from ctlpp.runs.folder import RunRecord, find_runs
 from ctlpp.statistics import published as paper
-from ctlpp.statistics.correlation import ENOUGH
+from ctlpp.statistics.summary import ENOUGH
 
 SCRIPTS = ("dom", "matrix", "charts", "results", "runs", "inside", "main")  # in this order
 LARGEST = 14_800_000  # bytes that a page should not exceed

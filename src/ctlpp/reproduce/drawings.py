@@ -14,9 +14,8 @@ from ctlpp.analysis.folder import read_analysis
 from ctlpp.analysis.geometry import Clustering
 from ctlpp.analysis.inputs import Inputs
 from ctlpp.figures.learning import Pair, draw_by_length, draw_learning, draw_repeats
-from ctlpp.figures.predictors import draw_rankings
-from ctlpp.figures.seeds import Cell, Dots, Entry, draw_staged, draw_table1, draw_tables
-from ctlpp.figures.similarity import Matrices, draw_side_by_side, draw_symbols
+from ctlpp.figures.pairs import Matrices, draw_side_by_side, draw_symbols
+from ctlpp.figures.seeds import Cell, Dots, Entry, draw_rankings, draw_staged, draw_table1, draw_tables
 from ctlpp.figures.style import render, style
 from ctlpp.report.compare import SPLITS, converged
 from ctlpp.reproduce.results import CONDITIONS, Results, correlations

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from ctlpp.analysis.measures import PREDICTORS
+from ctlpp.analysis.folder import PREDICTORS
 from ctlpp.benchmark.variants import PROTOCOLS
 from ctlpp.report.compare import SPLITS, key_of, merge, mismatches
 from ctlpp.reproduce.judge import spread_of_tables
@@ -24,8 +24,7 @@ from ctlpp.reproduce.plan import PlannedRun, Scale, plan
 from ctlpp.reproduce.run_result import ALL, COLUMNS, RULE, Row, RunResult, make_rows, rounded, with_ends
 from ctlpp.runs.folder import RunRecord, read_run, run_folders
 from ctlpp.statistics import published as paper
-from ctlpp.statistics.correlation import Correlation, correlate
-from ctlpp.statistics.summary import Interval, Summary, difference
+from ctlpp.statistics.summary import Correlation, Interval, Summary, correlate, difference
 
 RUNS = "runs"  # the folder of a results folder that holds the runs
 ENOUGH = 8  # analysed seeds that have learned their data; fewer predict little

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from ctlpp.analysis.measures import MEASURES, PREDICTORS
+from ctlpp.analysis.folder import MEASURES, PREDICTORS
 from ctlpp.reproduce.cost import seconds
 from ctlpp.reproduce.judge import UNDECIDED
 from ctlpp.reproduce.pieces import read_failure
@@ -18,8 +18,8 @@ from ctlpp.reproduce.results import RUNS, Results, correlations
 from ctlpp.reproduce.run_result import ALL, RULE, Row, RunResult
 from ctlpp.runs.folder import RunRecord
 from ctlpp.runs.untrusted import as_dict, as_str
-from ctlpp.statistics.correlation import Correlation
 from ctlpp.statistics.published import TITLES
+from ctlpp.statistics.summary import Correlation
 from ctlpp.words import duration
 
 NONE = "–"

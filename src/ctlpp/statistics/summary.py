@@ -1,9 +1,12 @@
-"""Statistics of a set of seeds: mean, spread, median, and intervals that few seeds allow.
+"""Statistics of a set of seeds: mean, spread, median, correlation, and intervals that few seeds allow.
 
 Example:
     >>> found = summarise([0.2, 0.6, 1.0, 1.0])
     >>> found.mean, found.median, found.solved
     (0.7, 0.8, 2)
+    >>> which = correlate(np.array([0.1, 0.4, 0.5, 0.8, 0.9]), np.array([0.2, 0.3, 0.6, 0.7, 1.0]))
+    >>> which.pearson > 0.9, which.low < which.pearson <= which.high
+    (True, True)
 """
 
 from __future__ import annotations
@@ -12,17 +15,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import sqrt
 from statistics import fmean, median, stdev
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ctlpp.statistics.published import ROUNDING, SOLVED
 
-RESAMPLES = 20_000
+RESAMPLES = 20_000  # for the interval of a mean
+DRAWS = 4000  # for that of a correlation
 LEVEL = 0.95
 FEWEST = 10  # seeds whose own spread is believed
+LEAST = 4  # seeds with a correlation; fewer say nothing
+ENOUGH = 8  # seeds; with fewer the intervals of a correlation look surer than they are
 SAME = 1e-9  # of accuracy: what differs less does so by rounding
 
 Interval = tuple[float, float]
+Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -147,3 +156,58 @@ def difference(
         freedom = error**4 / (own**2 / (ours.seeds - 1) + other**2 / (published_seeds - 1))
         half += error * float(t.ppf((1 + level) / 2, freedom))
     return gap, (gap - half, gap + half)
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """Pearson's and Spearman's coefficient and 95 % bootstrap intervals; nan where they are not defined."""
+
+    seeds: int
+    pearson: float
+    low: float
+    high: float
+    spearman: float
+    spearman_low: float
+    spearman_high: float
+
+
+def correlate(measure: Array, accuracy: Array) -> Correlation:
+    """Correlation over the seeds that have both numbers; intervals are percentiles over resampled seeds."""
+    both = np.isfinite(measure) & np.isfinite(accuracy)
+    x, y = measure[both].astype(float), accuracy[both].astype(float)
+    if len(x) < LEAST:
+        return Correlation(len(x), *[float("nan")] * 6)
+    times = np.vstack([np.ones(len(x)), _resampled(len(x))])  # how often each seed counts in each sample
+    numbers: list[float] = []
+    for x_values, y_values in ((x, y), (_ranks(x, times), _ranks(y, times))):
+        found = _pearson(x_values, y_values, times)
+        again = found[1:][np.isfinite(found[1:])]
+        defined = np.isfinite(found[0]) and len(again)
+        low, high = np.percentile(again, [2.5, 97.5]) if defined else (np.nan, np.nan)
+        numbers += [float(found[0]), float(low), float(high)]
+    return Correlation(len(x), *numbers)
+
+
+def _resampled(seeds: int) -> Array:
+    """How often a resample has each seed. (DRAWS, seeds)"""
+    rows = np.random.Generator(np.random.PCG64(0)).integers(seeds, size=(DRAWS, seeds))
+    numbered = rows + seeds * np.arange(DRAWS)[:, None]
+    return np.bincount(numbered.ravel(), minlength=rows.size).reshape(rows.shape)
+
+
+def _ranks(values: Array, times: Array) -> Array:
+    """The rank of each value among those that count: how many are below it, and half of its equals.
+
+    (seeds,), (N, seeds) -> (N, seeds)
+    """
+    below, equal = values[:, None] < values, values[:, None] == values  # (seeds, seeds)
+    return np.asarray(times @ (below + equal / 2))
+
+
+def _pearson(x: Array, y: Array, times: Array) -> Array:
+    """Row by row, each seed as often as it counts; nan where a row is constant. (N, seeds) each -> (N,)"""
+    weights = times / times.sum(axis=1, keepdims=True)
+    x, y = (values - (weights * values).sum(axis=1, keepdims=True) for values in (x, y))
+    scale = np.sqrt((weights * x**2).sum(axis=1) * (weights * y**2).sum(axis=1))
+    fine = scale > 1e-12
+    return np.where(fine, (weights * x * y).sum(axis=1) / np.where(fine, scale, 1), np.nan)
