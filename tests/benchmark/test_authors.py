@@ -186,10 +186,6 @@ def test_every_protocol_takes_a_table(tmp_path: Path) -> None:
         ),
         ({"table": "authors"}, "table authors: it must have 16 bijections of 4 symbols, one per line"),
         (
-            {"distinct_sequences": 9},
-            "distinct_sequences is not for data drawn as the authors'; choose workers",
-        ),
-        (
             {"protocol": "paper", "twins": True},
             "twins is not for the protocol paper; choose authors or released",
         ),

@@ -1,7 +1,6 @@
 """Random numbers, and what is drawn with them: how often each example, compared with exact probabilities."""
 
-import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable
 from fractions import Fraction
 from functools import cache
@@ -21,15 +20,12 @@ from ctlpp.benchmark.sampling import (
     Stream,
     Weighting,
     draw,
-    draw_examples,
-    draw_sequences,
     first_occurrences,
     member,
-    on_all_symbols,
     random_walks,
 )
 from ctlpp.benchmark.task import make_task
-from ctlpp.benchmark.variants import VARIANTS, Settings
+from ctlpp.benchmark.variants import Settings
 
 UNLIKELY = 1e-4  # fixed seeds: a test that passes once passes for ever
 
@@ -271,87 +267,3 @@ def test_numbers_of_any_size_can_be_taken() -> None:
     first = draw(language, 12, 500, "uniform", Stream(0))
     second = draw(language, 12, 500, "uniform", Stream(0), language.rank(first))
     assert len({*language.rank(first).tolist(), *language.rank(second).tolist()}) == 1000
-
-
-def written(examples: Examples) -> list[tuple[int, tuple[int, ...]]]:
-    """(start, functions) of each example, as Python values."""
-    return list(zip(examples.starts.tolist(), map(tuple, examples.functions.tolist()), strict=True))
-
-
-def symbols_of(language: Language, length: int) -> dict[tuple[int, ...], set[int]]:
-    """The start symbols that each function sequence may have, by going through all examples."""
-    found: dict[tuple[int, ...], set[int]] = {}
-    for start, functions in written(language.all(length)):
-        found.setdefault(functions, set()).add(start)
-    return found
-
-
-how = st.tuples(st.sampled_from(WEIGHTINGS), st.integers(0, 50))
-variants = st.sampled_from(VARIANTS)
-
-
-@settings(max_examples=200)
-@given(variants, how, st.sampled_from([2, 4]), st.data())
-def test_the_examples_are_distinct_in_the_graph_and_of_exactly_so_many_sequences(
-    variant: str, how: tuple[Weighting, int], length: int, data: st.DataObject
-) -> None:
-    language = train_language(variant)
-    n = data.draw(st.integers(1, min(300, language.count(length))), label="examples")
-    most = data.draw(st.integers(1, n), label="sequences")
-    symbols = symbols_of(language, length)
-    try:
-        firsts = draw_sequences(language, {length: n}, most, *how)
-    except ValueError as error:
-        needed = int(re.findall(r"use (\d+) or more", str(error))[0])
-        assert most < needed <= len(symbols)
-        with pytest.raises(ValueError, match=f"use {needed} or more"):
-            draw_sequences(language, {length: n}, needed - 1, *how)
-        most, firsts = needed, draw_sequences(language, {length: n}, needed, *how)
-    if most >= min(n, len(symbols)):
-        assert firsts == {}
-        return
-    drawn = written(draw_examples(language, firsts[length], n, Stream(0, "start symbols")))
-    assert len(drawn) == len(set(drawn)) == n
-    assert len({functions for _, functions in drawn}) == most
-    assert all(start in symbols[functions] for start, functions in drawn)
-
-
-@settings(max_examples=100)
-@given(variants, how, st.integers(5, 300))
-def test_the_share_that_is_recommended_is_the_smallest_that_will_do(
-    variant: str, how: tuple[Weighting, int], n: int
-) -> None:
-    language = train_language(variant)
-    sizes = {length: min(n, language.count(length)) for length in (2, 4)}
-    with pytest.raises(ValueError, match=r"use n/\d+$") as caught:
-        draw_sequences(language, sizes, f"n/{10 * n}", *how)
-    share = int(str(caught.value).rpartition("/")[2])
-    draw_sequences(language, sizes, f"n/{share}", *how)
-    with pytest.raises(ValueError, match=f"use n/{share}$"):
-        draw_sequences(language, sizes, f"n/{share + 1}", *how)
-
-
-@pytest.mark.parametrize("weighting", WEIGHTINGS)
-def test_a_sequence_is_as_likely_as_its_examples_are(weighting: Weighting) -> None:
-    language, n = train_language("S"), 4000
-    uniform = [Fraction(1, language.count(2))] * language.count(2)
-    chances = step_by_step(language, 2) if weighting == "sequential" else uniform
-    expected: dict[tuple[int, ...], float] = defaultdict(float)
-    for (_, functions), chance in zip(written(language.all(2)), chances, strict=True):
-        expected[functions] += float(chance)
-    firsts = [draw_sequences(language, {2: 4}, 3, weighting, seed)[2] for seed in range(n)]
-    drawn = Counter(written(examples)[0][1] for examples in firsts)
-    assert chisquare([drawn[f] for f in expected], [n * p for p in expected.values()]).pvalue > UNLIKELY
-
-
-def test_further_examples_are_a_random_choice_among_those_of_the_sequences() -> None:
-    """Of 10 sequences on 4 symbols one example is given; 15 of the other 30 are drawn."""
-    language, times = train_language("A"), 600
-    firsts = draw_sequences(language, {3: 25}, 10, "uniform", 0)[3]
-    others = set(written(on_all_symbols(language, firsts)[0])) - set(written(firsts))
-    draws = [set(written(draw_examples(language, firsts, 25, Stream(i)))) for i in range(times)]
-    assert all(set(written(firsts)) <= drawn for drawn in draws)
-    seen = Counter(example for drawn in draws for example in drawn & others)
-    spread = sum((seen[example] - times / 2) ** 2 for example in others) / (times / 4)
-    assert 10 < spread < 60  # about 29
-    assert len({frozenset(drawn) for drawn in draws}) == times

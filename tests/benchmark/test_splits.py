@@ -1,6 +1,5 @@
 """What is in the splits: sizes, balance, membership, disjointness, few sequences, released data."""
 
-import re
 import subprocess
 import sys
 from fractions import Fraction
@@ -14,8 +13,7 @@ from hypothesis import strategies as st
 from scipy.stats import chi2_contingency, chisquare
 
 from ctlpp.benchmark.dataset import Dataset, generate
-from ctlpp.benchmark.language import Examples, join
-from ctlpp.benchmark.sampling import RELEASED, WEIGHTINGS, Limit
+from ctlpp.benchmark.sampling import WEIGHTINGS
 from ctlpp.benchmark.splits import balance, filled
 from ctlpp.benchmark.variants import PROTOCOLS, VARIANTS
 from ctlpp.storage.folder import rows
@@ -44,6 +42,14 @@ def inputs(dataset: Dataset, split: str) -> set[str]:
     return {text for text, _ in dataset.texts(split)}
 
 
+def distinct(dataset: Dataset, split: str) -> int:
+    """How many different examples a split must have: with the protocol authors, train has pairs twice."""
+    sizes = by_length(dataset, split)
+    if split == "train" and dataset.task.protocol == "authors":
+        sizes[2] = dataset.task.language("train").count(2)
+    return sum(sizes.values())
+
+
 @given(st.dictionaries(st.integers(1, 9), st.integers(0, 50), min_size=1), st.data())
 def test_lengths_get_the_same_number_unless_they_are_full(room: dict[int, int], data: st.DataObject) -> None:
     total = data.draw(st.integers(0, sum(room.values())))
@@ -67,7 +73,7 @@ def test_a_share_of_a_number_of_any_size_is_a_whole_number_next_to_it(fill: floa
 def test_every_example_is_right_in_its_graph_and_in_no_split_twice(variant: str, protocol: str) -> None:
     dataset = small(variant, protocol)
     for name, split in dataset.splits.items():
-        assert len(inputs(dataset, name)) == dataset.size(name) > 0
+        assert len(inputs(dataset, name)) == distinct(dataset, name) > 0
         assert all(dataset.task.language(name).contains(examples).all() for examples in split.values())
         for text, output in dataset.texts(name):
             *functions, start = text.split()
@@ -82,12 +88,13 @@ def test_every_example_is_right_in_its_graph_and_in_no_split_twice(variant: str,
 def test_splits_are_disjoint(variant: str, protocol: str) -> None:
     dataset = small(variant, protocol)
     sampled = [name for name in dataset.splits if name not in ("train", "iid", "singles", "pairs")]
-    assert sampled == ["ood", "any"] + ["shared_path", "unseen_symbols"] * (variant == "S")
+    drawn_anew = ["ood_independent"] * (protocol == "authors")
+    assert sampled == ["ood", *drawn_anew, "any"] + ["shared_path", "unseen_symbols"] * (variant == "S")
     for name in sampled:
         assert not inputs(dataset, name) & (inputs(dataset, "train") | inputs(dataset, "iid"))
     both = inputs(dataset, "train") & inputs(dataset, "iid")
     assert len(both) == dataset.shared("train", "iid")
-    assert len(both) == (len(dataset["iid"][2]) if protocol == "released" else 0)
+    assert len(both) == (0 if protocol == "paper" else len(dataset["iid"][2]))
 
 
 @each_variant
@@ -187,7 +194,7 @@ def test_released_has_no_singles_and_all_permitted_pairs(variant: str) -> None:
     assert sorted(language.rank(dataset["train"][2]).tolist()) == list(range(language.count(2)))
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(
     variant=st.sampled_from(VARIANTS),
     protocol=st.sampled_from(PROTOCOLS),
@@ -211,7 +218,7 @@ def test_any_sizes_are_either_met_exactly_or_refused(
     assert found["train"] == sizes[0] if protocol == "paper" else found["train"] >= sizes[0]
     if "iid" in found and protocol == "paper":
         assert dataset.shared("train", "iid") == 0
-    assert all(len(inputs(dataset, name)) == size for name, size in found.items())
+    assert all(len(inputs(dataset, name)) == distinct(dataset, name) for name in found)
 
 
 def test_train_and_iid_may_use_all_there_is() -> None:
@@ -234,14 +241,10 @@ def test_without_iid_and_ood_examples_those_splits_are_left_out() -> None:
 
 def test_counts_beyond_64_bits_make_data_like_any_other() -> None:
     options: dict[str, Any] = {"functions": 60, "max_length": 12, "train": 20_000, "iid": 100, "ood": 100}
-    for limit in (None, "n/5"):
-        dataset = generate("CTL", distinct_sequences=limit, **options)
-        assert dataset.task.language("train").count(12) == 8 * 60**12
-        assert set(dataset["ood"]) == {13, 14, 15, 16}
-        assert len(inputs(dataset, "train") | inputs(dataset, "iid") | inputs(dataset, "ood")) == 20_200
-    both = both_splits(dataset)
-    expected = {n: -(-len(both[n]) // 5) for n in range(3, 13)}
-    assert {n: count for n, count in counted(dataset).items() if n > 2} == expected
+    dataset = generate("CTL", **options)
+    assert dataset.task.language("train").count(12) == 8 * 60**12
+    assert set(dataset["ood"]) == {13, 14, 15, 16}
+    assert len(inputs(dataset, "train") | inputs(dataset, "iid") | inputs(dataset, "ood")) == 20_200
 
 
 def test_nearly_all_examples_can_be_drawn_step_by_step() -> None:
@@ -254,67 +257,6 @@ def test_nearly_all_examples_can_be_drawn_step_by_step() -> None:
         "ood": 10,
     }
     assert generate("S", **options, **STAGED).size("train") == 440
-
-
-def both_splits(dataset: Dataset) -> dict[int, Examples]:
-    train, iid = dataset["train"], dataset["iid"]
-    return {n: join([train[n], iid[n]]) if n in iid else train[n] for n in train}
-
-
-def counted(dataset: Dataset) -> dict[int, int]:
-    """Length -> distinct function sequences of train and iid."""
-    return {n: len(set(map(tuple, both.functions.tolist()))) for n, both in both_splits(dataset).items()}
-
-
-@each_variant
-@each_protocol
-def test_a_limit_of_sequences_holds_and_everything_else_is_as_without_it(variant: str, protocol: str) -> None:
-    plain, limited = (
-        generate(variant, protocol=protocol, train=20_000, distinct_sequences=limit) for limit in (None, 3000)
-    )
-    complete = 2 if protocol == "released" else 1
-    without, found = counted(plain), counted(limited)
-    assert max(n for length, n in found.items() if length > complete) == 3000
-    assert all(n == min(without[length], 3000) for length, n in found.items() if length > complete)
-    assert by_length(plain, "iid") == by_length(limited, "iid")
-    for name in ("ood", "singles", "pairs"):
-        assert plain.texts(name) == limited.texts(name)
-    for length in [n for n in found if n > complete]:
-        same = sorted(plain["train"][length].keys().tolist()) == sorted(
-            limited["train"][length].keys().tolist()
-        )
-        assert len(plain["train"][length]) == len(limited["train"][length])
-        assert same == (without[length] <= 3000), "a length with few sequences is drawn as without the limit"
-
-
-def test_the_data_of_the_authors_code_has_about_seven_symbols_a_sequence() -> None:
-    dataset = generate("R", protocol="released", distinct_sequences=RELEASED)
-    assert counted(dataset) == {2: 512, 3: 4682, 4: 12_676, 5: 12_676, 6: 12_676}
-    both = both_splits(generate("R", protocol="released", distinct_sequences=12_599))[6]
-    assert len(both) == 88_728
-    _, symbols = np.unique(both.sequences(), return_counts=True)
-    assert (len(symbols), symbols.max(), round(symbols.mean(), 2)) == (12_599, 8, 7.04)
-
-
-def too_few(variant: str, limit: Limit) -> str:
-    with pytest.raises(ValueError, match=r"^distinct_sequences ") as caught:
-        generate(variant, protocol="released", distinct_sequences=limit)
-    return str(caught.value)
-
-
-def test_too_few_sequences_for_so_many_examples_is_a_mistake_that_says_how_many_it_takes() -> None:
-    needed = "88728 examples of 6 functions need 11091 sequences"
-    assert too_few("A", 1000) == f"distinct_sequences 1000: {needed}; use 11091 or more, or fewer examples"
-    assert too_few("A", "n/9") == f"distinct_sequences n/9: {needed}; use n/8"
-    assert counted(generate("A", protocol="released", distinct_sequences=11_091))[6] == 11_091
-
-
-def test_in_s_a_sequence_has_fewer_symbols_so_it_takes_more_of_them() -> None:
-    needed = int(re.findall(r"need (\d+) ", too_few("S", 12_599))[0])
-    assert needed > 217_771 / 8
-    assert counted(generate("S", protocol="released", distinct_sequences=needed))[6] == needed
-    assert str(needed) in too_few("S", needed - 1)
-    assert "use n/5" in too_few("S", "n/7")
 
 
 PROGRAM = """

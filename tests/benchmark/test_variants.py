@@ -147,16 +147,6 @@ def test_defaults_are_those_of_the_paper() -> None:
     assert (shared.shared_functions, shared.shared_symbols, default.shared_functions) == (8, 4, None)
 
 
-def test_a_limit_of_sequences_may_be_written_as_text() -> None:
-    assert Settings(variant="A", distinct_sequences="12599").distinct_sequences == 12_599
-    assert Settings(variant="A", distinct_sequences="n/7").of_splits()["distinct_sequences"] == "n/7"
-    assert "distinct_sequences" not in Settings(variant="A").of_splits()
-    for value in (0, -1, "0", "n/0", "n", "7/n", "n/7 ", " 5", "n/-1", "", 5.0, True, "٣", 10**10):
-        line = f"distinct_sequences {value}: use a whole number from 1, or n/7 for one to every 7 examples"
-        with pytest.raises(ValueError, match=f"^{re.escape(line)}$"):
-            Settings(variant="A", distinct_sequences=value)  # type: ignore[arg-type]
-
-
 FEW: dict[str, Any] = {"max_length": 2, "train": 2305}
 LEFT = "distinct examples are left; ask for fewer, or longer ones"
 BAD: list[tuple[str, dict[str, Any], str]] = [
@@ -173,7 +163,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("A", {"seed": -1}, "seed -1: use 0 to 9223372036854775807"),
     ("A", {"fill": 0.0}, "fill 0.0: use a share above 0 and up to 1"),
     ("A", {"fill": float("nan")}, "fill nan: use a share above 0 and up to 1"),
-    ("A", {"protocol": "text"}, "protocol text: choose from paper, released"),
+    ("A", {"protocol": "text"}, "protocol text: choose from authors, released, paper"),
     ("A", {"order": "up"}, "order up: choose from right-to-left, left-to-right"),
     ("A", {"weighting": "even"}, "weighting even: choose from uniform, sequential"),
     ("A", {"shared_functions": 8}, "shared_functions is an option of S alone; leave it out for A"),

@@ -52,7 +52,7 @@ def test_every_option_of_generate_reaches_the_task(command: Command) -> None:
     done = command(
         "generate S --symbols 6 --functions 24 --max-length 4 --train 500 --iid 50 --ood 40 --seed 3",
         "--order left-to-right --protocol released --shared-functions 4 --shared-symbols 2",
-        "--weighting uniform --fill 0.4 --distinct-sequences n/2 --out data",
+        "--weighting uniform --fill 0.4 --out data",
     )
     assert done.code == 0, done.err
     task = json.loads(Path("data/task.json").read_text())
@@ -60,7 +60,7 @@ def test_every_option_of_generate_reaches_the_task(command: Command) -> None:
     assert named == ["S", 3, "left-to-right", "released"]
     assert (len(task["symbols"]), len(task["functions"])) == (6, 24)
     assert (task["shared_functions"], task["shared_symbols"]) == (4, 2)
-    assert (task["recipe"]["fill"], task["recipe"]["distinct_sequences"]) == (0.4, "n/2")
+    assert task["recipe"]["fill"] == 0.4
     assert [task["splits"][name]["examples"] for name in ("iid", "ood")] == [50, 40]
 
 
@@ -71,14 +71,6 @@ def test_examples_that_iid_shares_with_train_are_counted(command: Command) -> No
     assert int(iid[-1]) == shared > 0
     proved = [line.split() for line in command("check data").out.splitlines()]
     assert next(int(row[-1]) for row in proved if row[:1] == ["iid"]) == shared
-
-
-def test_few_function_sequences_are_drawn_and_counted(command: Command) -> None:
-    sizes = "--symbols 4 --functions 16 --max-length 3 --train 250 --iid 20 --ood 30"
-    assert command(f"generate A {sizes} --distinct-sequences n/3 --out data").code == 0
-    rows = [line.split() for line in command("check data").out.splitlines()]
-    assert ["2", "35"] in rows
-    assert ["3", "35"] in rows
 
 
 def test_show_counts_and_draws(command: Command) -> None:

@@ -74,7 +74,7 @@ def test_train_prints_a_table_and_fills_a_run_folder(command: Command) -> None:
 def test_every_option_reaches_the_run(command: Command) -> None:
     done = command(
         f"train rnn A {DATA} {QUICK} --seed 5 --order left-to-right --protocol released --lr 0.02",
-        "--distinct-sequences n/3 --precision float32 --splits ood,pairs --seeds 7-7 --size width=8",
+        "--precision float32 --splits ood,pairs --seeds 7-7 --size width=8",
         "--set schedule=cosine --set betas=(0.8,0.9) --out run",
     )
     assert done.code == 0, done.err
@@ -82,7 +82,6 @@ def test_every_option_reaches_the_run(command: Command) -> None:
     assert (config["model"], config["variant"], config["protocol"]) == ("rnn", "A", "released")
     assert (config["seeds"], config["options"]["width"]) == ([7], 8)
     assert (config["task"]["seed"], config["task"]["order"]) == (5, "left-to-right")
-    assert config["task"]["recipe"]["distinct_sequences"] == "n/3"
     assert set(config["data"]) == {"train", "ood", "pairs"}
     recipe = [config["recipe"][name] for name in ("lr", "schedule", "betas", "batch")]
     assert recipe == [0.02, "cosine", [0.8, 0.9], 16]

@@ -92,7 +92,7 @@ OF_A: list[tuple[Change, str]] = [
     (put("order", "left-to-right"), "is no example of this task"),
     (put("order", "up"), "'up' is not one of right-to-left, left-to-right"),
     (put("protocol", "released"), "train and iid share 0 examples, not 15"),
-    (put("protocol", "draft"), "'draft' is not one of paper, released"),
+    (put("protocol", "draft"), "'draft' is not one of authors, released, paper"),
     (put("variant", "R"), "the train graph must have the edges of variant R; or use another name"),
     (
         lambda task: task["train_graph"]["edges"].append(["a", "a"]),
@@ -111,8 +111,6 @@ OF_A: list[tuple[Change, str]] = [
     (put("recipe", "fill", 0.1), "train and iid use 144 of 288 examples of length 2, above fill 0.1"),
     (put("recipe", "fill", 0), "fill 0 must be a share above 0 and up to 1"),
     (put("recipe", "iid", 61), "iid has 60 examples, the recipe in task.json asks for 61"),
-    (put("recipe", "distinct_sequences", None), "distinct_sequences None: use a whole number from 1, or n/7"),
-    (put("recipe", "distinct_sequences", "n/0"), "distinct_sequences n/0: use a whole number from 1, or n/7"),
     (drop("splits", "train"), "task.json lacks the split train"),
     (drop("splits", "iid"), "task.json does not list iid.parquet; remove that file"),
     (lambda task: put("splits", "test", task["splits"].pop("ood"))(task), "has the unknown split 'test'"),

@@ -9,16 +9,11 @@ twins    every split reads them, so an OOD sequence is made of the choices that 
 
 Each of the three can be switched off: then workers, lengths or splits read words of their own. Where the
 functions that may come next depend on the symbol (S), workers drift apart and repeat less.
-
-Example:
-    >>> choices = Choices(Stream(0, "choices"))
-    >>> [choices.choose(16, at=0), choices.choose(32, at=0)]  # the same word, as a finer choice
-    [(8, 6), (16, 6)]
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -58,49 +53,28 @@ class Habits:
     twins: bool = True
 
 
-@dataclass
-class Choices:
-    """A stream of random words from which choices are made at any position."""
-
-    stream: Stream
-    words: list[int] = field(default_factory=list)
-
-    def choose(self, options: int, at: int) -> tuple[int, int]:
-        """A choice 0 … options − 1, made by the first word from `at` on that is one, and the next `at`."""
-        shift = _BITS - options.bit_length()
-        while True:
-            if at >= len(self.words):
-                self.words += self.stream.words(_WORDS).tolist()
-            choice = self.words[at] >> shift
-            at += 1
-            if choice < options:
-                return choice, at
-
-
 class Generator:
     """The workers of one length and split."""
 
     def __init__(self, language: Language, length: int, split: str, seed: int, habits: Habits) -> None:
         self.language, self.length, self.habits = language, length, habits
-        self.options = [_options(language, left) for left in range(length, 0, -1)]
+        self.steps = [_options(language, left) for left in range(length, 0, -1)]
         self.next_node = language.next_node.tolist()
         self.starts = [
             Stream(seed, "authors' start symbols", split, length, w) for w in range(habits.workers)
         ]
         apart = ("train" if habits.twins else split, 0 if habits.nesting else length)
         streams = [Stream(seed, "authors' choices", *apart, w) for w in range(habits.workers)]
-        shared = Choices(streams[0])
-        self.choices = [shared if habits.repeats else Choices(stream) for stream in streams]
-        self.at = [0] * habits.workers  # where each worker reads
+        self.streams = streams[:1] * habits.workers if habits.repeats else streams
+        self.words: dict[Stream, list[int]] = {stream: [] for stream in self.streams}  # that were read
+        self.at = [0] * habits.workers  # where each worker reads on
 
     def draw(self, n: int) -> Examples:
         """n distinct examples, in the order in which they are drawn."""
         chosen, drawn = self.language.empty(self.length), 0
         while len(chosen) < n and drawn <= PATIENCE * n:
-            fewest = (
-                min(self.habits.workers, self.language.n_symbols) * ROUND
-            )  # at most so many are new in a round
-            rounds = [self.draw_round() for _ in range(max(1, (n - len(chosen)) // fewest))]
+            most = min(self.habits.workers, self.language.n_symbols) * ROUND  # new ones in a round
+            rounds = [self.draw_round() for _ in range(max(1, (n - len(chosen)) // most))]
             drawn += sum(map(len, rounds))
             chosen = join([chosen, *rounds])
             chosen = chosen[first_positions(chosen.keys())][:n]
@@ -109,7 +83,7 @@ class Generator:
     def draw_round(self) -> Examples:
         """The next `ROUND` examples of every worker, worker by worker."""
         same = self.habits.repeats and not self.language.graph.restrictions  # nothing depends on the symbol
-        parts = []
+        parts: list[Examples] = []
         for worker, stream in enumerate(self.starts):
             part = self.language.empty(self.length, ROUND)
             part.starts[:] = stream.below(self.language.n_symbols, ROUND)
@@ -119,26 +93,35 @@ class Generator:
 
     def _sequences(self, worker: int, starts: NDArray[Any]) -> list[list[int]]:
         """The next functions that a worker chooses, one sequence per start symbol."""
-        choices, at, next_node = self.choices[worker], self.at[worker], self.next_node
-        sequences = []
+        stream, at, next_node = self.streams[worker], self.at[worker], self.next_node
+        words, sequences = self.words[stream], []
         for node in starts.tolist():
             sequence = []
-            for options in self.options:
-                choice, at = choices.choose(len(options[node]), at)
-                function = options[node][choice]
-                sequence.append(function)
-                node = next_node[node * self.language.n_functions + function]
+            for step in self.steps:
+                functions, shift = step[node]
+                choice = n = len(functions)
+                while choice >= n:  # the next word that is a choice
+                    if at == len(words):
+                        words += stream.words(_WORDS).tolist()
+                    choice = words[at] >> shift
+                    at += 1
+                sequence.append(functions[choice])
+                node = next_node[node * self.language.n_functions + functions[choice]]
             sequences.append(sequence)
         self.at[worker] = at
         return sequences
 
 
-def _options(language: Language, left: int) -> list[list[int]]:
-    """For each node the functions that may come next, by their number within their group, then by group."""
+def _options(language: Language, left: int) -> list[tuple[list[int], int]]:
+    """For each node the functions that may come next, and by how much a word is shifted to choose one.
+
+    They are in the order of their number within their group, then of the groups.
+    """
     number = np.zeros(language.n_functions, dtype=np.int64)
     for group in np.unique(language.group_of):
         members = np.flatnonzero(language.group_of == group)
         number[members] = np.arange(len(members))
     order = np.lexsort((language.group_of, number))
     possible = (language.behind(left) > 0).reshape(-1, language.n_functions)
-    return [[int(function) for function in order if row[function]] for row in possible]
+    functions = [order[row[order]].tolist() for row in possible]
+    return [(row, _BITS - len(row).bit_length()) for row in functions]

@@ -5,15 +5,12 @@ paper     Lengths are balanced in every split. All single applications that the 
 released  As the authors' code: no single applications; train and iid are one draw, balanced over the lengths
           and then divided at random; afterwards all pairs that the training graph allows are added to train,
           also those that are in iid.
-
-In both, `distinct_sequences` limits the function sequences of what train and iid draw together. What train
-has all of (single applications, or the pairs that are added) and the other splits are as without it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -22,15 +19,7 @@ import numpy as np
 
 from ctlpp.benchmark.authors import Generator
 from ctlpp.benchmark.language import Examples, Integers, Language, join
-from ctlpp.benchmark.sampling import (
-    NOTHING,
-    Stream,
-    draw,
-    draw_examples,
-    draw_sequences,
-    first_occurrences,
-    member,
-)
+from ctlpp.benchmark.sampling import NOTHING, Stream, draw, first_occurrences, member
 from ctlpp.benchmark.task import Task
 from ctlpp.benchmark.variants import Settings
 from ctlpp.files import UserError
@@ -74,7 +63,8 @@ def _draw_train_paper(task: Task, settings: Settings) -> tuple[Split, Split]:
     train_sizes = balance(settings.train - singles, {n: room[n] - iid_sizes[n] for n in room})
     train: dict[int, Examples] = {1: language.all(1)} if singles else {}
     iid = {}
-    for n, both in _draw_both(task, settings, {n: train_sizes[n] + iid_sizes[n] for n in room}):
+    for n in room:
+        both = _draw(task, settings, "train", n, train_sizes[n] + iid_sizes[n])
         chosen = Stream(settings.seed, "split", n).distinct_below(len(both), iid_sizes[n])
         in_iid = member(np.arange(len(both)), chosen)
         iid[n], train[n] = both[in_iid], both[~in_iid]
@@ -101,7 +91,8 @@ def _draw_train_released(task: Task, settings: Settings) -> tuple[Split, Split]:
     total = sum(sizes.values())
     chosen = Stream(settings.seed, "split").distinct_below(total, settings.iid)
     train, iid, before = {}, {}, 0
-    for n, both in _draw_both(task, settings, sizes):
+    for n, size in sizes.items():
+        both = _draw(task, settings, "train", n, size)
         in_iid = member(np.arange(before, before + len(both)), chosen)
         iid[n], train[n] = both[in_iid], both[~in_iid]
         before += len(both)
@@ -119,20 +110,8 @@ def authors_count(task: Task, length: int) -> int:
         return exact
     unrestricted = task.language_of(replace(task.train_graph, restrictions=()))
     sequences = unrestricted.count(2) // task.n_symbols
-    return min(task.language("train").count(2) * sequences ** (length // 2 - 1), 2 * exact)
-
-
-def _draw_both(task: Task, settings: Settings, sizes: Sizes) -> Iterator[tuple[int, Examples]]:
-    """What train and iid divide between them, length by length."""
-    language, limit, firsts = task.language("train"), settings.distinct_sequences, {}
-    if limit is not None:
-        assert settings.weighting is not None
-        firsts = draw_sequences(language, sizes, limit, settings.weighting, settings.seed)
-    for n, size in sizes.items():
-        if n in firsts:
-            yield n, draw_examples(language, firsts[n], size, Stream(settings.seed, "start symbols", n))
-        else:
-            yield n, _draw(task, settings, "train", n, size)
+    counted: int = task.language("train").count(2) * sequences ** (length // 2 - 1)
+    return min(counted, 2 * exact)
 
 
 def _draw_unseen(task: Task, settings: Settings, name: str, seen: tuple[Split, Split]) -> Split:

@@ -189,7 +189,7 @@ def function_table(
     table: str | int | Path | None, seed: int, n_symbols: int, n_functions: int
 ) -> NDArray[np.int64]:
     """`[f, s]` is what f makes of s: the authors' table, drawn from a seed, or read from a file."""
-    number = seed if table is None else int(table) if str(table).isdecimal() else None
+    number = seed if table is None else int(str(table)) if str(table).isdecimal() else None
     if number is not None:
         return random_bijections(n_symbols, n_functions, Stream(number, "functions"))
     if str(table) in TABLES:

@@ -34,7 +34,7 @@ from ctlpp.benchmark.graph import (
     function_names,
     read_spec,
 )
-from ctlpp.benchmark.sampling import WEIGHTINGS, Limit, Stream, Weighting, parse_limit
+from ctlpp.benchmark.sampling import WEIGHTINGS, Stream, Weighting
 from ctlpp.files import UserError
 
 Protocol = Literal["authors", "released", "paper"]
@@ -92,10 +92,7 @@ class Settings:
     ood_max_length: int | None = None  # CTL only: default max_length + 4
     fill: float = 0.5  # share of the existing examples of a length ≥ 2 that train and iid may use
     weighting: Weighting | None = None  # default: sequential for S, uniform otherwise
-    distinct_sequences: Limit | None = None  # of a length in train and iid, at most: a number, or "n/7"
-    table: str | int | Path | None = (
-        None  # of functions: a name in `TABLES`, a seed, or a file; default: the seed
-    )
+    table: str | int | Path | None = None  # of functions: a name in `TABLES`, a seed, or a file
     workers: int | None = None  # of the authors' generator, default 24; see `ctlpp.benchmark.authors`
     repeats: bool | None = None  # these four: on with the protocol `authors`, off otherwise
     nesting: bool | None = None
@@ -120,8 +117,6 @@ class Settings:
             if getattr(self, name) is None:
                 object.__setattr__(self, name, value)
         self._check()
-        if self.distinct_sequences is not None:
-            object.__setattr__(self, "distinct_sequences", parse_limit(self.distinct_sequences))
 
     def _check(self) -> None:
         for name, (low, high) in RANGES.items():
@@ -144,10 +139,6 @@ class Settings:
 
         if self.protocol == "paper" and (given := [name for name in SWITCHES if getattr(self, name)]):
             raise UserError(f"‹{given[0]}› is not for the protocol paper; choose authors or released")
-        if self.habits and self.distinct_sequences is not None:
-            raise UserError(
-                "‹distinct_sequences› is not for data drawn as the authors'; choose ‹workers› instead"
-            )
 
     @property
     def habits(self) -> Habits | None:
@@ -160,8 +151,7 @@ class Settings:
     def of_splits(self) -> dict[str, Any]:
         """The settings behind the splits, which a task does not hold; `task.json` calls them `recipe`."""
         names = ("max_length", "train", "iid", "ood", "ood_max_length", "fill", "weighting")
-        names += ("distinct_sequences", "table", "workers", *SWITCHES)
-        values = {name: getattr(self, name) for name in names}
+        values = {name: getattr(self, name) for name in (*names, "table", "workers", *SWITCHES)}
         values["table"] = str(self.table) if isinstance(self.table, Path) else self.table
         return {name: value for name, value in values.items() if value is not None}
 

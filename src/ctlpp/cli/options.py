@@ -66,12 +66,6 @@ DATA: dict[str, tuple[Any, Any, str]] = {  # name: type, default, help
         None,
         "Draw uniformly among distinct examples, or path by path. [default: sequential for S, else uniform]",
     ),
-    "distinct_sequences": (
-        str | None,
-        None,
-        "Draw the examples of a length in train and iid from at most this many function sequences, each on"
-        " several start symbols; n/7: one for every 7 examples. [default: no limit]",
-    ),
 }
 TASK = ("symbols", "functions", "max_length", "seed", "shared_functions", "shared_symbols", "ood_max_length")
 
@@ -101,8 +95,7 @@ _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 
 def _parameter(name: str, kind: Any, default: Any, help: str) -> inspect.Parameter:
-    metavar = "N" if name == "distinct_sequences" else None
-    option = typer.Option(help=help, rich_help_panel="The data", metavar=metavar)
+    option = typer.Option(help=help, rich_help_panel="The data")
     return inspect.Parameter(name, _KEYWORD, default=default, annotation=Annotated[kind, option])
 
 

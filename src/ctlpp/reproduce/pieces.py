@@ -26,6 +26,7 @@ from ctlpp.runs.untrusted import DamagedError, as_dict, as_list, as_str, read_js
 from ctlpp.training.recipe import watching
 
 MOST_SEEDS = 10_000  # in a piece
+OLD = "distinct_sequences"  # of data that are no longer made
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,7 @@ def saved_step(folder: Path) -> int:
 
 def first_mismatch(config: dict[str, Any], run: PlannedRun) -> str:
     """In what the config of a run is not what the plan has; empty if in nothing."""
-    settings, task = Settings(variant=run.variant, **run.options), as_dict(config.get("task"))
+    task, settings = as_dict(config.get("task")), Settings(variant=run.variant, **run.without(OLD).options)
     names = ("seed", "shared_functions", "shared_symbols")
     wanted: dict[str, Any] = {
         "model": run.model,
@@ -132,6 +133,7 @@ def first_mismatch(config: dict[str, Any], run: PlannedRun) -> str:
     }
     found = {name: config.get(name) for name in wanted}
     wanted |= dict(run.sizes) | asdict(run.recipe) | settings.of_splits()
+    wanted |= {OLD: run.options[OLD]} if run.repeated else {}
     found |= as_dict(config.get("options")) | as_dict(config.get("recipe")) | as_dict(task.get("recipe"))
     wanted |= {name: getattr(settings, name) for name in (*names, "symbols", "functions")}
     found |= {name: task.get(name) for name in names}

@@ -15,7 +15,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
-from ctlpp.benchmark.sampling import RELEASED, Limit
 from ctlpp.benchmark.variants import PROTOCOLS
 from ctlpp.files import UserError
 from ctlpp.training.recipe import RECIPES, Recipe, recipe_for
@@ -93,7 +92,7 @@ class Size:
     shared_functions: tuple[int, ...]  # the S grid
     shared_symbols: tuple[int, ...]
     tables: int  # function tables (data seeds)
-    sequences: Limit  # distinct ones of a length in `repeats`
+    sequences: str | int  # distinct ones of a length in `repeats`
     data: Options = ()  # of A and R
     staged: Options = ()  # of S
     steps: Mapping[str, int] = field(default_factory=dict)  # by model or MODEL/VARIANT; else the preset's
@@ -112,7 +111,7 @@ FULL = Size(
     shared_functions=(4, 8, 12, 16),
     shared_symbols=(2, 3, 4, 5, 6),
     tables=5,
-    sequences=RELEASED,
+    sequences="n/7",
 )
 _SMALL = {"symbols": 3, "functions": 6, "max_length": 5, "train": 1_500, "iid": 200, "ood": 400, "fill": 0.9}
 _SMALL_S = _SMALL | {"symbols": 4, "functions": 16, "max_length": 4, "train": 2_200, "ood": 200}

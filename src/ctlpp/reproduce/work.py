@@ -249,6 +249,8 @@ def work_on(
     for left in folder.glob(".*.part"):  # by a process that was killed
         shutil.rmtree(left, ignore_errors=True)
     if read_run(folder, with_history=True).state != "finished":  # or a file is lost: training makes it anew
+        if run.repeated:
+            raise UserError("data with ‹distinct_sequences› are no longer made: use ‹protocol› authors")
         train(
             run.model,
             generate(run.variant, **run.options),

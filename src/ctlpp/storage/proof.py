@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ctlpp.benchmark.language import Examples, join, row_values
-from ctlpp.benchmark.sampling import first_positions, max_sequences, member
+from ctlpp.benchmark.language import Examples, row_values
+from ctlpp.benchmark.sampling import first_positions, member
 from ctlpp.benchmark.splits import ENUMERATED, authors_count, filled
 from ctlpp.benchmark.task import Task
 from ctlpp.files import UserError
@@ -19,12 +19,7 @@ from ctlpp.storage.card import files_in_card
 from ctlpp.storage.folder import Parsed, parse, read_split, read_task
 from ctlpp.storage.task_json import ENDINGS
 
-COMPLETE = {
-    "paper": 1,
-    "released": 2,
-    "authors": 2,
-}  # the length of which train has all there is, outside the fill rule
-
+COMPLETE = {"paper": 1, "released": 2, "authors": 2}  # the length of which train has all there is
 TESTS = ("iid", "ood", "ood_independent")
 
 
@@ -45,7 +40,6 @@ class Proof:
     examples: dict[str, int]  # of each split
     lengths: dict[str, tuple[int, ...]]
     overlaps: dict[tuple[str, str], int]  # examples that two splits share
-    sequences: dict[int, int]  # distinct function sequences of train and iid, by length, where limited
     shared: dict[str, SharedSequences]  # what the test splits share with train
     doubled: int  # pairs that occur twice in train
 
@@ -97,7 +91,6 @@ def check(folder: str | Path) -> Proof:
         examples={name: int(entry["examples"]) for name, entry in entries.items()},
         lengths={name: tuple(content.sizes(name)) for name in parts},
         overlaps=overlaps,
-        sequences=_check_sequences(content),
         shared={name: _shared_sequences(content, name) for name in TESTS if name in parts},
         doubled=content.sizes("train").get(2, 0) - content.distinct("train", 2),
     )
@@ -208,23 +201,6 @@ def _check_protocol(content: _Content) -> None:
             raise content.error(
                 f"train and iid use {used} of {exist} examples of length {n}, above fill {fill}"
             )
-
-
-def _check_sequences(content: _Content) -> dict[int, int]:
-    """Where the settings limit the function sequences of a length, train and iid together have no more."""
-    counted: dict[int, int] = {}
-    if (limit := content.settings.get("distinct_sequences")) is None:
-        return counted
-    for n in [n for n in content.task.train_graph.lengths if n > COMPLETE[content.task.protocol]]:
-        splits = [content.parts[name] for name in ("train", "iid") if n in content.parts.get(name, {})]
-        if not splits:
-            continue
-        both = join([split[n].examples for split in splits])
-        counted[n] = int(first_positions(both.sequences()).sum())
-        if counted[n] > (most := max_sequences(limit, len(both))):
-            what = f"train and iid have {counted[n]} function sequences of length {n}"
-            raise content.error(f"{what}, the recipe in task.json allows {most}")
-    return counted
 
 
 def _shared_sequences(content: _Content, split: str) -> SharedSequences:

@@ -9,7 +9,6 @@ from typing import Any
 
 from ctlpp.benchmark.entries import check_items, choose, get, get_list, shown
 from ctlpp.benchmark.graph import Graph, read_graph
-from ctlpp.benchmark.sampling import parse_limit
 from ctlpp.benchmark.task import Task, check_task
 from ctlpp.benchmark.variants import ORDERS, PROTOCOLS
 from ctlpp.files import UserError
@@ -89,8 +88,6 @@ def _read_settings(settings: dict[str, Any]) -> dict[str, Any]:
         get(settings, name, int, missing=0)
     if not 0 < get(settings, "fill", float, missing=1.0) <= 1:
         raise UserError(f"fill {settings['fill']} must be a share above 0 and up to 1")
-    if "distinct_sequences" in settings:
-        settings["distinct_sequences"] = parse_limit(settings["distinct_sequences"])
     return settings
 
 
