@@ -30,9 +30,8 @@ from ctlpp.files import UserError
 from ctlpp.models.zoo import error_line
 from ctlpp.runs.history import TRAINING
 from ctlpp.storage.task_json import to_json
-from ctlpp.training.crowd import BATCHES
+from ctlpp.training.crowd import BATCHES, seed_keys
 from ctlpp.training.recipe import Recipe
-from ctlpp.training.streams import seed_keys
 
 Split = dict[int, tuple[Tensor, Tensor]]  # length -> tokens (N, T), targets (N,)
 Curriculum = Callable[[float, int, Tensor], Tensor]

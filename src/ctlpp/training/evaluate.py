@@ -23,10 +23,9 @@ from torch.func import functional_call, vmap
 from ctlpp.files import UserError
 from ctlpp.runs.history import Score
 from ctlpp.training.batches import Split, read_data
-from ctlpp.training.crowd import Crowd
+from ctlpp.training.crowd import Crowd, Streams
 from ctlpp.training.engine import Replays
 from ctlpp.training.step import Loss
-from ctlpp.training.streams import Streams
 
 
 class _Count(nn.Module):

@@ -14,10 +14,9 @@ from torch.func import functional_call, vmap
 
 from ctlpp.files import UserError
 from ctlpp.kernels import fast
-from ctlpp.training.crowd import DROPOUT, Crowd
+from ctlpp.training.crowd import DROPOUT, Crowd, Streams, seed_keys, step_keys
 from ctlpp.training.engine import Replays
 from ctlpp.training.recipe import Recipe
-from ctlpp.training.streams import Streams, seed_keys, step_keys
 
 
 class Loss(nn.Module):
