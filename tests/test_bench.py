@@ -90,5 +90,5 @@ def test_the_bytes_that_kernels_move_are_those_of_their_operands_each_counted_on
 
 @pytest.mark.gpu
 def test_crowds_are_measured_on_a_gpu() -> None:
-    data, use = generate("R", **SMALL | {"train": 4000}), bench.reference("card_use")
+    data, use = generate("R", train=4000), bench.reference("card_use")
     assert min(bench.measure_crowd("lstm", 2, data, use, steps=2)) > 0
