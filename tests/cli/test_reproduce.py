@@ -146,15 +146,6 @@ def test_a_device_that_is_not_there_is_refused(refused: Refused, more: Any) -> N
     assert more[1] in refused("reproduce", "all", *more)
 
 
-def test_a_miniature_and_runs_of_full_size_are_kept_apart(command: Command, refused: Refused) -> None:
-    make_piece(Path("full"), "ndr-R-released", [0.5])
-    line = refused("reproduce", "table1", *SMALL[:-1], "full")
-    assert line == "full/runs/ndr-R-released/0-0 is of the scale full, not quick: choose another --out"
-    assert command(*ONE, "--no-analysis").code == 0
-    line = refused("reproduce", "table1", "--device", "cpu", "--out", "out")
-    assert line == f"{PIECE} is of the scale quick, not full: choose another --out"
-
-
 def test_a_reproduction_that_came_to_no_run_goes_on(command: Command) -> None:
     assert command(*ONE, "--minutes", "0").code == 130
     assert not Path("out/runs").exists()

@@ -16,7 +16,7 @@ from tests.report.conftest import config_of, make_task, write_analysis
 from ctlpp.benchmark.task import Task
 from ctlpp.benchmark.variants import Settings
 from ctlpp.models.zoo import MODELS
-from ctlpp.reproduce.plan import PlannedRun, plan
+from ctlpp.reproduce.plan import REPEATS, PlannedRun, plan
 
 LENGTHS = range(2, 7)
 ENGINE = {
@@ -87,7 +87,9 @@ def config(run: PlannedRun, task: Task, seeds: Sequence[int]) -> dict[str, Any]:
         parameters={"lstm": 407_816, "transformer": 155_018, "ndr": 673_299}[run.model],
         engine=ENGINE,
     )
-    made["task"]["recipe"] = json.loads(json.dumps(Settings(variant=run.variant, **run.options).of_splits()))
+    settings = Settings(variant=run.variant, **run.without(REPEATS).options)
+    limit = {REPEATS: run.options[REPEATS]} if run.repeated else {}
+    made["task"]["recipe"] = json.loads(json.dumps(settings.of_splits() | limit))
     return made
 
 

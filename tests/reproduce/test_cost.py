@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 from tests.reproduce.small import small_run
 
-from ctlpp.reproduce.cost import DEVICES, remaining, seconds
-from ctlpp.reproduce.pieces import RunStatus, run_status
-from ctlpp.reproduce.plan import PlannedRun, plan
+from ctlpp.reproduce.pieces import run_status
+from ctlpp.reproduce.plan import DEVICES, PlannedRun, plan, seconds
 
 NDR, LSTM = plan("table1", only=["ndr-R-released"])[0], plan("table1", only=["lstm-R-released"])[0]
 H200 = Path(__file__).parents[2] / "benchmarks" / "H200.md"
@@ -58,9 +57,9 @@ def test_what_is_saved_need_not_be_paid_again(tmp_path: Path) -> None:
     fresh = run_status(tmp_path, run)
     half = replace(fresh, to_do=(replace(fresh.to_do[0], step=500),))
     around = seconds(run, 4, "cpu", steps=0)
-    assert remaining(half, "cpu") - around == pytest.approx((remaining(fresh, "cpu") - around) / 2)
-    assert remaining(RunStatus(run, (), ()), "cpu") == 0
+    assert half.remaining("cpu") - around == pytest.approx((fresh.remaining("cpu") - around) / 2)
+    assert replace(fresh, to_do=()).remaining("cpu") == 0
 
 
 def test_the_miniature_takes_minutes_on_a_cpu(tmp_path: Path) -> None:
-    assert sum(remaining(run_status(tmp_path, run), "cpu") for run in plan("all", "quick")) < 6 * 60
+    assert sum(run_status(tmp_path, run).remaining("cpu") for run in plan("all", "quick")) < 6 * 60

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 import ctlpp
 from ctlpp.benchmark.variants import Settings
-from ctlpp.reproduce.plan import EXPERIMENTS, SIZES, PlannedRun, Scale, demo_plan, plan
+from ctlpp.reproduce.pieces import run_status
+from ctlpp.reproduce.plan import ENDED, EXPERIMENTS, REPEATS, SIZES, PlannedRun, Scale, demo_plan, plan
 
 
 def names(runs: list[PlannedRun]) -> list[str]:
@@ -64,9 +66,16 @@ def test_repeats_sets_the_same_run_with_repeated_sequences_beside_the_plain_one(
     repeated = [run for run in runs.values() if run.repeated]
     assert len(repeated) == 6
     for run in repeated:
-        plain = run.without("distinct_sequences")
+        plain = run.without(REPEATS)
         assert plain == runs[run.name.removesuffix("-repeats")].without()
-        assert (run.options, plain.options) == (plain.options | {"distinct_sequences": "n/7"}, plain.options)
+        assert (run.options, plain.options) == (plain.options | {REPEATS: "n/7"}, plain.options)
+
+
+def test_what_has_ended_is_in_the_plan_and_nothing_of_it_is_to_be_trained(tmp_path: Path) -> None:
+    ended = {run.name for run in plan("all") if run.ended}
+    assert ended == {run.name for run in plan("all") if run.repeated or "seed" in run.options}
+    for run in plan("all", only=sorted(ended)):
+        assert run_status(tmp_path, run).to_do == ()
 
 
 def test_tables_draws_the_functions_five_times_and_takes_the_first_from_table_1() -> None:
@@ -86,9 +95,9 @@ def test_all_has_every_run_of_every_experiment_once_with_all_its_seeds() -> None
     assert whole["ndr-R-released"].experiments == ("table1", "repeats", "similarity", "tables")
 
 
-def test_the_miniature_has_the_same_structure_and_shares_no_folder_with_the_full_plan() -> None:
+def test_the_miniature_has_every_experiment_that_goes_on_and_shares_no_folder_with_the_full_plan() -> None:
     full, quick = plan("all", "full"), plan("all", "quick")
-    assert {word for run in quick for word in run.experiments} == {*EXPERIMENTS}
+    assert {word for run in quick for word in run.experiments} == {*EXPERIMENTS} - ENDED
     assert not {*names(full)} & {*names(quick)}
     plain = [name.removesuffix("-quick") for name in names(plan("table1", "quick"))]
     assert plain == names(plan("table1"))
@@ -98,7 +107,7 @@ def test_the_miniature_has_the_same_structure_and_shares_no_folder_with_the_full
 def test_every_run_asks_for_data_that_can_be_drawn(scale: str) -> None:
     runs = plan("all", cast(Scale, scale))
     for variant, data in {(run.variant, run.data) for run in runs}:
-        Settings(variant=variant, **dict(data))
+        Settings(variant=variant, **{name: value for name, value in data if name != REPEATS})
         if scale == "quick":
             assert ctlpp.generate(variant, **dict(data)).size("train") >= dict(data)["train"]
 

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from typer import Argument, Option, echo
@@ -87,7 +88,7 @@ def reproduce(
         check_page(page)
     check_report(out)
     if not no_train:
-        check_place(out, scale)
+        check_place(out)
     elif not any(run_folders(out / "runs")):
         raise UserError(f"no runs in {out}: name the ‹out› of a reproduction, or leave out ‹no_train›")
     if plan:
@@ -101,16 +102,23 @@ def execute(runs: Sequence[PlannedRun], out: Path, settings: WorkSettings, page:
     import torch
 
     from ctlpp.reproduce.page import write_page, write_results
-    from ctlpp.reproduce.work import Throttle, carry_out
+    from ctlpp.reproduce.work import carry_out
     from ctlpp.training.engine import find_device
 
     if find_device(settings.device).type == "cpu" and all(run.preset == "quick" for run in runs):
         torch.set_num_threads(1)  # such small products gain nothing from a second thread
-    pages = Throttle(lambda: write_results(out), PAGES_EVERY)
+    last = monotonic()
+
+    def changed() -> None:
+        nonlocal last
+        if monotonic() - last > PAGES_EVERY:
+            write_results(out)
+            last = monotonic()
+
     with one_line_errors():
         try:
             with live_table() as watch:
-                outcome = carry_out(runs, out, settings, watch, pages.changed)
+                outcome = carry_out(runs, out, settings, watch, changed)
         except KeyboardInterrupt:
             write_results(out)
             raise
@@ -158,8 +166,8 @@ def report_outcome(outcome: Outcome, again: str) -> None:
 def print_plan(runs: Sequence[PlannedRun], out: Path, settings: WorkSettings) -> None:
     """What there is, what is to do and what it costs, also on a device that is not there."""
     from ctlpp.cli.output import make_table, print_table
-    from ctlpp.reproduce.cost import DEVICES, START, remaining
     from ctlpp.reproduce.pieces import run_status
+    from ctlpp.reproduce.plan import DEVICES, START
     from ctlpp.training.engine import find_device
     from ctlpp.words import duration, plural
 
@@ -169,10 +177,12 @@ def print_plan(runs: Sequence[PlannedRun], out: Path, settings: WorkSettings) ->
     table = make_table("", "run", "seeds", "finished", "to train", "steps", "time")
     notes, left, whole = [], 0, 0.0
     for status in (run_status(out, run, settings.seeds_a_piece) for run in runs):
-        cost, planned, done = remaining(status, kind), len(status.run.seeds), len(status.finished)
-        numbers = (f"{planned}", f"{done}", f"{planned - done}", f"{status.run.steps:,}")
-        table.add_row(status.run.name, *numbers, duration(cost) if cost else "–")
-        left, whole = left + planned - done, whole + cost
+        run, cost, done = status.run, status.remaining(kind), len(status.finished)
+        missing = 0 if run.ended else len(run.seeds) - done
+        numbers = (f"{done + missing}", f"{done}", f"{missing}", f"{run.steps:,}")
+        if done or missing:
+            table.add_row(run.name, *numbers, duration(cost) if cost else "–")
+        left, whole = left + missing, whole + cost
         for piece in status.to_do:
             if piece.step:
                 notes.append(f"{piece.folder} goes on at step {piece.step:,}.")

@@ -24,9 +24,8 @@ import pyarrow.parquet as pq
 from ctlpp.files import UserError, check_parent, write_atomically
 from ctlpp.report.page import is_report, make_page
 from ctlpp.reproduce import tables
-from ctlpp.reproduce.cost import DEVICES
 from ctlpp.reproduce.drawings import FORMATS, NAMES, draw_all, find_examples
-from ctlpp.reproduce.plan import PlannedRun
+from ctlpp.reproduce.plan import DEVICES, PlannedRun
 from ctlpp.reproduce.results import CONDITIONS, RUNS, Results, correlations_table, load_results, results_table
 from ctlpp.runs.folder import find_runs
 from ctlpp.statistics import published as paper
@@ -66,11 +65,12 @@ def write_results(folder: Path, plan: Sequence[PlannedRun] | None = None) -> Sum
         _replace(folder / "report.html", make_page(find_runs([folder / RUNS])).encode())
     else:
         (folder / "report.html").unlink(missing_ok=True)
+    total = tables.remaining(results)[-1]
     unusable = [record for run in results.runs.values() for record in run.unusable]
     return Summary(
         runs=sum(bool(run.seeds) for run in results.runs.values()),
-        seeds=sum(len(one.seeds) - len(results.missing(one)) for one in results.plan),
-        planned=sum(len(one.seeds) for one in results.plan),
+        seeds=total["finished"],
+        planned=total["planned"],
         figures=tuple(figures),
         notes=tuple(f"{RUNS}/{record.name}: {record.state}, {record.reason}" for record in unusable),
     )

@@ -20,7 +20,7 @@ from typing import Any
 
 from ctlpp.benchmark.variants import Settings
 from ctlpp.files import UserError, lock, make_folder, write_json
-from ctlpp.reproduce.plan import PlannedRun, Scale, plan
+from ctlpp.reproduce.plan import REPEATS, PlannedRun, seconds
 from ctlpp.runs.folder import read_run
 from ctlpp.runs.untrusted import DamagedError, as_dict, as_list, as_str, read_json
 from ctlpp.training.recipe import watching
@@ -60,10 +60,17 @@ class RunStatus:
         done = {seed for piece in self.found if piece.finished for seed in piece.seeds}
         return tuple(seed for seed in self.run.seeds if seed in done)
 
+    def remaining(self, device: str) -> float:
+        """Seconds for what is to do."""
+        run = self.run
+        return sum(seconds(run, len(piece.seeds), device, run.steps - piece.step) for piece in self.to_do)
+
 
 def run_status(out: Path, run: PlannedRun, at_most: int | None = None) -> RunStatus:
     """Look at what is there. `at_most`: seeds in a new piece. Raises UserError if something else is there."""
     found = find_pieces(out, run)
+    if run.ended:
+        return RunStatus(run, tuple(found), ())
     taken = {seed for piece in found for seed in piece.seeds}
     begun = [piece for piece in found if not piece.finished and {*piece.seeds} & {*run.seeds}]
     new = []
@@ -123,7 +130,8 @@ def saved_step(folder: Path) -> int:
 
 def first_mismatch(config: dict[str, Any], run: PlannedRun) -> str:
     """In what the config of a run is not what the plan has; empty if in nothing."""
-    task, settings = as_dict(config.get("task")), Settings(variant=run.variant, **run.without(OLD).options)
+    settings = Settings(variant=run.variant, **run.without(REPEATS).options)
+    task = as_dict(config.get("task"))
     names = ("seed", "shared_functions", "shared_symbols")
     wanted: dict[str, Any] = {
         "model": run.model,
@@ -133,7 +141,7 @@ def first_mismatch(config: dict[str, Any], run: PlannedRun) -> str:
     }
     found = {name: config.get(name) for name in wanted}
     wanted |= dict(run.sizes) | asdict(run.recipe) | settings.of_splits()
-    wanted |= {OLD: run.options[OLD]} if run.repeated else {}
+    wanted |= {REPEATS: run.options[REPEATS]} if run.repeated else {}
     found |= as_dict(config.get("options")) | as_dict(config.get("recipe")) | as_dict(task.get("recipe"))
     wanted |= {name: getattr(settings, name) for name in (*names, "symbols", "functions")}
     found |= {name: task.get(name) for name in names}
@@ -155,19 +163,13 @@ def take(piece: Piece) -> bool:
     return True
 
 
-def check_place(out: Path, scale: Scale) -> None:
-    """Refuse a folder of something else, or with runs of the other scale; one that is not there is fine."""
+def check_place(out: Path) -> None:
+    """Refuse a folder of something else; one that is not there is fine."""
     if not out.is_dir():
         return
     names = sorted(path.name for path in out.iterdir() if not path.name.startswith("."))
     if names and not {"runs", "results.parquet"} & {*names}:
         raise UserError(f"{out} holds other files ({names[0]}, …): choose an empty or a new folder as ‹out›")
-    other: Scale = "quick" if scale == "full" else "full"
-    for run in plan("all", other):
-        for folder in (out / "runs" / run.name).glob("*-*"):
-            config = read_run(folder).config
-            if config and not first_mismatch(config, run):
-                raise UserError(f"{folder} is of the scale {other}, not {scale}: choose another ‹out›")
 
 
 def note_failure(folder: Path, error: BaseException) -> str:

@@ -1,4 +1,4 @@
-"""Plans are lists of runs: the paper's experiments, two of our own that explain differences, and the demo.
+"""Plans are lists of runs: the paper's experiments, two of our own that have ended, and the demo; their cost.
 
 Example:
     >>> for run in plan("table1", only=["ndr/R"]):
@@ -7,6 +7,9 @@ Example:
     ndr-R-paper 25 seeds 80000 steps
     >>> len(plan("staged"))
     60
+    >>> (run,) = plan("table1", only=["ndr-R-released"])
+    >>> round(seconds(run, len(run.seeds), "cuda") / 60)  # 25 seeds on an H200
+    15
 """
 
 from __future__ import annotations
@@ -14,6 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
+
+import numpy as np
 
 from ctlpp.benchmark.variants import PROTOCOLS
 from ctlpp.files import UserError
@@ -23,6 +28,8 @@ Scale = Literal["full", "quick"]
 Options = tuple[tuple[str, Any], ...]  # keyword arguments, hashable
 
 EXPERIMENTS = ("table1", "staged", "similarity", "repeats", "tables")
+ENDED = {"repeats", "tables"}  # of full size only; what has run is shown, nothing more is trained
+REPEATS = "distinct_sequences"  # how the data of `repeats` were limited; they are no longer made
 CHECKPOINTS: dict[str, Any] = {"checkpoint_every": 0, "checkpoint_minutes": 0.75}  # what a kill may cost
 
 
@@ -63,7 +70,12 @@ class PlannedRun:
     @property
     def repeated(self) -> bool:
         """Whether function sequences repeat in its data, as in the authors'."""
-        return "distinct_sequences" in self.options
+        return REPEATS in self.options
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing of it is trained any more."""
+        return bool(self.experiments) and {*self.experiments} <= ENDED
 
     def without(self, *options: str) -> PlannedRun:
         """The run of the paper's plan that lacks these options of the data."""
@@ -76,7 +88,7 @@ def _name(model: str, variant: str, data: Mapping[str, Any], preset: str) -> str
     marks = {"shared_functions": "o", "shared_symbols": "s", "seed": "seed"}
     parts = [model, variant, data["protocol"]]
     parts += [f"{mark}{data[key]}" for key, mark in marks.items() if key in data]
-    parts += ["repeats"] if "distinct_sequences" in data else []
+    parts += ["repeats"] if REPEATS in data else []
     parts += {"released": [], "paper": ["paper-preset"]}.get(preset, [preset])
     return "-".join(parts)
 
@@ -88,11 +100,9 @@ class Size:
     preset: str
     seeds: int  # of a run of table1
     transformers: int  # as many Transformers, for some never learn
-    few: int  # seeds of a cell of the S grid, and of each function table
+    few: int  # seeds of a cell of the S grid
     shared_functions: tuple[int, ...]  # the S grid
     shared_symbols: tuple[int, ...]
-    tables: int  # function tables (data seeds)
-    sequences: str | int  # distinct ones of a length in `repeats`
     data: Options = ()  # of A and R
     staged: Options = ()  # of S
     steps: Mapping[str, int] = field(default_factory=dict)  # by model or MODEL/VARIANT; else the preset's
@@ -110,8 +120,6 @@ FULL = Size(
     few=5,
     shared_functions=(4, 8, 12, 16),
     shared_symbols=(2, 3, 4, 5, 6),
-    tables=5,
-    sequences="n/7",
 )
 _SMALL = {"symbols": 3, "functions": 6, "max_length": 5, "train": 1_500, "iid": 200, "ood": 400, "fill": 0.9}
 _SMALL_S = _SMALL | {"symbols": 4, "functions": 16, "max_length": 4, "train": 2_200, "ood": 200}
@@ -123,8 +131,6 @@ QUICK = Size(
     few=2,
     shared_functions=(4, 8),
     shared_symbols=(3,),
-    tables=2,
-    sequences="n/3",
     data=tuple(_SMALL.items()),
     staged=tuple(_SMALL_S.items()),
     steps={"ndr": 800, "ndr/S": 100, "transformer": 100, "lstm": 600},
@@ -199,6 +205,7 @@ def _every(size: Size, protocol: str | None, preset: str | None) -> Iterator[Pla
     models = {"lstm": size.seeds, "ndr": size.seeds, "transformer": size.transformers}
     ours = protocol or "released"  # the protocol behind the published numbers
     both = (protocol,) if protocol else ("released", "paper")
+    repeated = {REPEATS: "n/7"}  # one function sequence to every 7 examples of a length
 
     def run(experiment: str, model: str, variant: str, protocol: str, seeds: int, **more: Any) -> PlannedRun:
         small = size.staged if variant == "S" else size.data
@@ -218,9 +225,9 @@ def _every(size: Size, protocol: str | None, preset: str | None) -> Iterator[Pla
         for used in both:
             for variant in ("A", "R"):
                 yield run("table1", model, variant, used, seeds)
-            for variant in ("A", "R") if used == ours else ():
+            for variant in ("A", "R") if used == ours and size is FULL else ():
                 yield run("repeats", model, variant, used, seeds)  # beside which the next is seen
-                yield run("repeats", model, variant, used, seeds, distinct_sequences=size.sequences)
+                yield run("repeats", model, variant, used, seeds, **repeated)
     for model in ("ndr", "lstm", "transformer"):
         for functions in size.shared_functions:
             for symbols in size.shared_symbols:
@@ -228,8 +235,49 @@ def _every(size: Size, protocol: str | None, preset: str | None) -> Iterator[Pla
                 yield run("staged", model, "S", ours, size.few, **grid)
     for variant in ("R", "A"):
         yield run("similarity", "ndr", variant, ours, size.seeds)
-    learned = {"distinct_sequences": size.sequences}  # without repeats no Bi-LSTM on A learns its data
-    for model, variant, data in (("ndr", "R", {}), ("lstm", "A", learned)):
-        for table in range(size.tables):
+    for model, variant, data in (("ndr", "R", {}), ("lstm", "A", repeated)):  # else the latter learns little
+        for table in range(5) if size is FULL else ():
             seed = {"seed": table} if table else {}  # function table 0 is that of all others
             yield run("tables", model, variant, ours, size.few, **seed, **data)
+
+
+DEVICES = {"cuda": "one NVIDIA H200", "cpu": "two CPU cores"}  # where this was measured
+START = {"cuda": 50.0, "cpu": 0.0}  # seconds, once: kernels are compiled
+
+# Milliseconds of a step for each seed, by the number of seeds that are trained together.
+_FULL: dict[str, dict[str, Mapping[int, float]]] = {
+    "cuda": {
+        "lstm": {1: 0.2315, 2: 0.1386, 5: 0.0771, 10: 0.0573, 25: 0.0486, 50: 0.0448, 100: 0.0423},
+        "transformer": {1: 1.281, 2: 0.712, 5: 0.366, 10: 0.255, 25: 0.214, 50: 0.199, 100: 0.189},
+        "ndr": {1: 1.492, 2: 0.927, 5: 0.590, 10: 0.506, 25: 0.456, 50: 0.447, 100: 0.440},
+    },
+    "cpu": {"lstm": {1: 80.0}, "transformer": {1: 400.0}, "ndr": {1: 700.0}},
+}
+_QUICK: dict[str, dict[str, Mapping[int, float]]] = {
+    "cuda": {"lstm": {1: 0.5, 50: 0.01}, "transformer": {1: 1.0, 50: 0.02}, "ndr": {1: 2.0, 100: 0.02}},
+    "cpu": {"lstm": {1: 6.0, 4: 1.6}, "transformer": {1: 30.0, 2: 16.0}, "ndr": {1: 30.0, 2: 17.0}},
+}
+_SMALLER_BATCHES = {("lstm", "S"): 4}  # so many times smaller in the preset `released`; not measured
+_AROUND = {"cuda": 10.0, "cpu": 3.0}  # seconds a piece: beginning, evaluations, analysis
+
+
+def seconds(run: PlannedRun, seeds: int, device: str = "cuda", steps: int | None = None) -> float:
+    """For training so many seeds of a planned run in one piece, with all that belongs to it."""
+    if not seeds:
+        return 0.0
+    each = (_QUICK if run.preset == "quick" else _FULL)[device][run.model]
+    smaller = _SMALLER_BATCHES.get((run.model, run.variant), 1) if run.preset == "released" else 1
+    steps = run.steps if steps is None else steps
+    return steps * step_time(each, seeds / smaller) / 1000 + _AROUND[device]
+
+
+def step_time(each: Mapping[int, float], seeds: float) -> float:
+    """Milliseconds of a step, from what was measured: straight lines between crowds, in proportion beyond.
+
+    >>> step_time({1: 2.0, 10: 0.5}, 10), step_time({1: 2.0, 10: 0.5}, 4), step_time({1: 2.0, 10: 0.5}, 20)
+    (5.0, 3.0, 10.0)
+    """
+    most = max(each)
+    if seeds > most:
+        return each[most] * seeds
+    return float(np.interp(seeds, list(each), [crowd * time for crowd, time in each.items()]))

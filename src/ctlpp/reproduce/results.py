@@ -20,7 +20,7 @@ from ctlpp.benchmark.variants import PROTOCOLS
 from ctlpp.report.compare import SPLITS, key_of, merge, mismatches
 from ctlpp.reproduce.judge import spread_of_tables
 from ctlpp.reproduce.pieces import first_mismatch
-from ctlpp.reproduce.plan import PlannedRun, Scale, plan
+from ctlpp.reproduce.plan import REPEATS, PlannedRun, Scale, plan
 from ctlpp.reproduce.run_result import ALL, COLUMNS, RULE, Row, RunResult, make_rows, rounded, with_ends
 from ctlpp.runs.folder import RunRecord, read_run, run_folders
 from ctlpp.statistics import published as paper
@@ -68,9 +68,13 @@ class Results:
 
     def missing(self, planned: PlannedRun) -> list[int]:
         """The seeds of a run that are still to be trained."""
+        trained = self.trained(planned)
+        return [] if planned.ended else [seed for seed in planned.seeds if seed not in trained]
+
+    def trained(self, planned: PlannedRun) -> list[int]:
+        """The seeds of a run that are finished."""
         run = self.runs.get(planned.name)
-        trained = {seed.number for seed in run.seeds} if run else set()
-        return [seed for seed in planned.seeds if seed not in trained]
+        return [seed.number for seed in run.seeds if seed.number in planned.seeds] if run else []
 
     def row(self, run: RunResult, split: str = "ood", selection: str | None = None) -> Row:
         """Its statistics; counted as the paper did, unless another way is named."""
@@ -94,7 +98,7 @@ class Results:
     def baseline(self, planned: PlannedRun) -> RunResult | None:
         """The run that differs in one thing: its sequences are distinct, or it is of `released`."""
         if planned.repeated:
-            return self.finished(planned.without("distinct_sequences"))
+            return self.finished(planned.without(REPEATS))
         released = self.finished_runs("released") if planned.protocol != "released" else {}
         return released.get((planned.model, planned.variant))
 
@@ -121,7 +125,8 @@ def load_results(folder: Path, planned: Sequence[PlannedRun] | None = None) -> R
         inner = place.relative_to(folder / RUNS)
         if inner.parts:
             pieces.setdefault(inner.parts[0], []).append(read_run(place, inner.as_posix(), with_history=True))
-    by_name = {one.name: one for one in (_find_plan(pieces.keys()) if planned is None else planned)}
+    whole = _find_plan(pieces.keys()) if planned is None else planned
+    by_name = {one.name: one for one in whole if one.name in pieces or not one.ended}
     names = [name for name in by_name if name in pieces] + sorted(pieces.keys() - by_name.keys())
     runs = {name: _merge_pieces(name, pieces[name], by_name.get(name)) for name in names}
     rows = {

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from ctlpp.analysis.folder import MEASURES, PREDICTORS
-from ctlpp.reproduce.cost import seconds
 from ctlpp.reproduce.judge import UNDECIDED
 from ctlpp.reproduce.pieces import read_failure
-from ctlpp.reproduce.plan import PlannedRun
+from ctlpp.reproduce.plan import PlannedRun, seconds
 from ctlpp.reproduce.results import RUNS, Results, correlations
 from ctlpp.reproduce.run_result import ALL, RULE, Row, RunResult
 from ctlpp.runs.folder import RunRecord
@@ -131,9 +130,9 @@ def remaining(results: Results) -> list[Row]:
     rows: list[Row] = []
     for key, runs in [*groups.items(), (("all", "", ""), results.plan)]:
         row: Row = dict(zip(("experiment", "model", "protocol"), key, strict=True))
-        planned = sum(len(one.seeds) for one in runs)
+        done = sum(len(results.trained(one)) for one in runs)
         left = sum(len(results.missing(one)) for one in runs)
-        rows.append(row | {"planned": planned, "finished": planned - left, "seconds": cost(results, runs)})
+        rows.append(row | {"planned": done + left, "finished": done, "seconds": cost(results, runs)})
     return rows
 
 

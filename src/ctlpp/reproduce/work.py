@@ -16,7 +16,7 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from time import monotonic, time
+from time import time
 from typing import Any
 
 from ctlpp.analysis.folder import read_analysis
@@ -89,19 +89,6 @@ class Deadline:
             signal.raise_signal(signal.SIGINT)
 
 
-class Throttle:
-    """Calls a function when something has changed, but not all the time."""
-
-    def __init__(self, call: Callable[[], object], seconds: float) -> None:
-        self.call, self.seconds, self.last = call, seconds, monotonic()
-
-    def changed(self) -> None:
-        """Call it, unless it was called a moment ago."""
-        if monotonic() - self.last > self.seconds:
-            self.call()
-            self.last = monotonic()
-
-
 def carry_out(
     plan: Sequence[PlannedRun],
     out: Path,
@@ -133,12 +120,8 @@ def carry_out(
 def pieces_to_work_on(out: Path, run: PlannedRun, settings: WorkSettings) -> list[Piece]:
     """The pieces of a run that need anything at all."""
     status = run_status(out, run, settings.seeds_a_piece)
-    trained = [piece for piece in status.found if piece.finished]
-    after = [
-        piece
-        for piece in trained
-        if _needs_analysis(piece.folder, settings) or _is_large(piece.folder, settings)
-    ]
+    trained = [piece for piece in status.found if piece.finished and (piece.folder / "checkpoint").is_dir()]
+    after = [piece for piece in trained if settings.small or _needs_analysis(piece.folder, settings)]
     return sorted([*status.to_do, *after], key=lambda piece: piece.seeds)
 
 
@@ -264,27 +247,23 @@ def work_on(
             observers=observers,
             about={"cell": run.name},
         )
+    if not (folder / "checkpoint").is_dir():
+        return
     if _needs_analysis(folder, settings):
         tell(observers, "on_note", f"analysing {plural(len(seeds))}")
         shutil.rmtree(folder / "analysis", ignore_errors=True)  # one that is damaged
         analyze_run(folder, device=settings.device, figures=settings.figures, formats=["png"])
-    if _is_large(folder, settings):
+    if settings.small:
         _keep_weights(folder, 2 if settings.keep_weights is None else settings.keep_weights)
         shutil.rmtree(folder / "checkpoint")
 
 
 def _needs_analysis(folder: Path, settings: WorkSettings) -> bool:
-    """Whether an analysis is wanted and can be made, and is missing or damaged."""
-    if not settings.analysis or not (folder / "checkpoint").is_dir():
-        return False
+    """Whether an analysis is wanted, and is missing or damaged."""
     try:
-        return read_analysis(folder) is None
+        return settings.analysis and read_analysis(folder) is None
     except DamagedError:
         return True
-
-
-def _is_large(folder: Path, settings: WorkSettings) -> bool:
-    return settings.small and (folder / "checkpoint").is_dir()
 
 
 def _keep_weights(folder: Path, number: int) -> None:
