@@ -163,7 +163,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("A", {"seed": -1}, "seed -1: use 0 to 9223372036854775807"),
     ("A", {"fill": 0.0}, "fill 0.0: use a share above 0 and up to 1"),
     ("A", {"fill": float("nan")}, "fill nan: use a share above 0 and up to 1"),
-    ("A", {"protocol": "text"}, "protocol text: choose from authors, released, paper"),
+    ("A", {"protocol": "text"}, "protocol text: choose from paper, released, authors"),
     ("A", {"order": "up"}, "order up: choose from right-to-left, left-to-right"),
     ("A", {"weighting": "even"}, "weighting even: choose from uniform, sequential"),
     ("A", {"shared_functions": 8}, "shared_functions is an option of S alone; leave it out for A"),

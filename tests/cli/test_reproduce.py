@@ -48,7 +48,7 @@ def test_the_whole_paper_can_be_planned_for_a_gpu_that_is_not_there(command: Com
     done = command("reproduce", "all", "--plan", "--device", "cuda")
     assert done.code == 0
     last = done.out.rstrip().splitlines()[-1]
-    assert last.startswith("940 seeds to train: about ")
+    assert last.startswith("700 seeds to train: about ")
     assert last.endswith(" on one NVIDIA H200.")
 
 
@@ -118,7 +118,7 @@ def test_a_failure_is_reported_at_the_end_with_exit_code_1_and_taken_up_with_ret
         ),
         ("all --seeds x", "--seeds x: write 25 (that is 0 … 24), 3,7,9, 25-49 or 7-7"),
         ("all --scale tiny", "--scale tiny: choose from full, quick"),
-        ("all --protocol text", "--protocol text: choose from paper, released"),
+        ("all --protocol text", "--protocol text: choose from paper, released, authors"),
         ("all --preset fast", "--preset fast: choose from released, paper, quick"),
         ("all --minutes -1", "--minutes -1.0: must be 0 or more"),
         ("all --seeds-a-piece 0", "--seeds-a-piece 0: must be 1 or more"),

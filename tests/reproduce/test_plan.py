@@ -143,7 +143,7 @@ def test_the_demo_trains_three_models_on_a_and_r_the_longest_first() -> None:
             "experiment table2: choose from table1, staged, similarity, repeats, tables, all",
         ),
         ({"scale": "tiny"}, "scale tiny: choose from full, quick"),
-        ({"protocol": "own"}, "protocol own: choose from paper, released"),
+        ({"protocol": "own"}, "protocol own: choose from paper, released, authors"),
         ({"preset": "own"}, "preset own: choose from released, paper, quick"),
         (
             {"scale": "quick", "preset": "paper"},

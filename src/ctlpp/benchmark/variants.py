@@ -37,8 +37,8 @@ from ctlpp.benchmark.graph import (
 from ctlpp.benchmark.sampling import WEIGHTINGS, Stream, Weighting
 from ctlpp.files import UserError
 
-Protocol = Literal["authors", "released", "paper"]
-PROTOCOLS: tuple[Protocol, ...] = ("authors", "released", "paper")
+Protocol = Literal["paper", "released", "authors"]
+PROTOCOLS: tuple[Protocol, ...] = ("paper", "released", "authors")
 SWITCHES = ("repeats", "nesting", "twins", "doubled_pairs")
 Order = Literal["right-to-left", "left-to-right"]
 ORDERS: tuple[Order, ...] = ("right-to-left", "left-to-right")

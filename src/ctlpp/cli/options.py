@@ -30,9 +30,9 @@ DATA: dict[str, tuple[Any, Any, str]] = {  # name: type, default, help
     "ood": (int, 1_000, "OOD test examples; sampled diagnostic splits have as many."),
     "seed": (int, 0, "Fixes functions and examples, bit for bit."),
     "protocol": (
-        Literal["authors", "released", "paper"],
+        Literal["paper", "released", "authors"],
         "paper",
-        "As the authors' generator draws, with its rules but every example drawn anew, or as the paper says.",
+        "As the paper says, with the authors' rules, or as the authors' generator draws.",
     ),
     "table": (
         str | None,

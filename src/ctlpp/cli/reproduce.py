@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ctlpp.reproduce.work import Outcome, WorkSettings
 
 Scale = Literal["full", "quick"]
-Protocol = Literal["paper", "released"] | None
+Protocol = Literal["paper", "released", "authors"] | None
 Preset = Literal["released", "paper", "quick"] | None
 PAGES_EVERY = 600.0  # seconds between results that are written while the work goes on
 ROWS = 8  # of the live table

@@ -26,7 +26,6 @@ from ctlpp.runs.untrusted import DamagedError, as_dict, as_list, as_str, read_js
 from ctlpp.training.recipe import watching
 
 MOST_SEEDS = 10_000  # in a piece
-OLD = "distinct_sequences"  # of data that are no longer made
 
 
 @dataclass(frozen=True)

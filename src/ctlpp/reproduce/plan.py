@@ -137,7 +137,7 @@ QUICK = Size(
 )
 SIZES: dict[str, Size] = {"full": FULL, "quick": QUICK}
 
-DEMO_DATA = _SMALL | {"symbols": 4, "functions": 8, "max_length": 4, "train": 2_200}
+DEMO_DATA = _SMALL | {"protocol": "paper", "symbols": 4, "functions": 8, "max_length": 4, "train": 2_200}
 DEMO_MODELS = ("ndr", "transformer", "lstm")  # the longest first
 DEMO_SEEDS = 8
 

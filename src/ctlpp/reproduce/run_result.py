@@ -214,8 +214,8 @@ def _equal_gap(seed: SeedResult, protocol: str) -> float | None:
 
 
 def equal_lengths(iid: Iterable[int], ood: Iterable[int], protocol: str) -> list[int]:
-    """The lengths that both splits have, without pairs under `released`: train has all pairs."""
-    return sorted({*iid} & {*ood} - ({2} if protocol == "released" else set()))
+    """The lengths that both splits have, without pairs where train has all pairs."""
+    return sorted({*iid} & {*ood} - (set() if protocol == "paper" else {2}))
 
 
 def _statistics(found: Mapping[tuple[str, int], Summary], split: str) -> Row:
