@@ -38,7 +38,7 @@ from ctlpp.training.crowd import Crowd, Streams
 
 Kind = Literal["columns", "steps", "directions"]
 Result = TypeVar("Result")
-BATCH = {"cpu": 256, "cuda": 1024}  # examples at a time; a GPU takes all seeds at once
+BATCH = {"cpu": 512, "cuda": 1024}  # examples at a time; a GPU takes all seeds at once
 _CACHE = 4 << 20  # bytes of weights that go through a CPU together: more only leave its caches
 
 
