@@ -1,7 +1,7 @@
 """A model with its own loss and its own schedule; the engine is not touched.
 
-`loss` takes the place of cross-entropy, and a buffer called `progress` is set to the share of the training that is
-over: here it anneals the temperature of a discrete state from 2 to 0.2.
+`loss` takes the place of cross-entropy, and a buffer called `progress` is set to the share of the training
+that is over: here it anneals the temperature of a discrete state from 2 to 0.2.
 """
 
 import torch

@@ -1,4 +1,4 @@
-"""The documentation is true: its commands and its Python run, in order, in an empty folder; its links lead on."""
+"""The documentation is true: commands and Python run, in order, in an empty folder; links lead on."""
 
 import os
 import re
@@ -50,7 +50,8 @@ def test_what_a_page_tells_to_type_works(page: Path, tmp_path: Path) -> None:
             python += "\n".join(code for _, code in codes)  # later blocks use the names of earlier ones
             commands = [[sys.executable, "-c", python]]
         else:
-            commands = [["bash", "-c", code] for _, code in codes]
+            ours = f'ctlpp() {{ {sys.executable} -m ctlpp "$@"; }}; '  # also where it is not installed
+            commands = [["bash", "-c", ours + code] for _, code in codes]
         for command in commands:
             done = subprocess.run(
                 command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False

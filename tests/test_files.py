@@ -89,9 +89,7 @@ def test_the_current_folder_is_not_replaced(box: Path, monkeypatch: pytest.Monke
     (box / "inside" / "inside").mkdir()
     monkeypatch.chdir(box / "inside" if out.startswith("..") else box)
     before = everything_below(box.parent)
-    with refused(
-        f"{out} is the current folder or one above it, so it is not replaced: choose another folder"
-    ):
+    with refused(f"{out} is the current folder or one above it, so it is not replaced: choose another"):
         write_box(Path(out), force=True)
     assert everything_below(box.parent) == before
 

@@ -51,7 +51,7 @@ class BusyError(UserError):
 
 @contextmanager
 def lock(path: Path, *, wait: bool = False) -> Iterator[None]:
-    """Hold a lock file; wait for another process, or raise `BusyError`. It is free again when a process ends."""
+    """Hold a lock file; wait for another process, or raise `BusyError`. The end of a process frees it."""
     from filelock import FileLock, Timeout
 
     make_folder(path.parent)
@@ -65,7 +65,7 @@ def lock(path: Path, *, wait: bool = False) -> Iterator[None]:
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write beside the target, flush to the disk, then rename: an old file stays until the new one is complete."""
+    """Write beside the target, flush to the disk, then rename: an old file stays until then."""
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -190,7 +190,7 @@ def check_folder(kind: FolderKind, folder: Path, *, force: bool) -> None:
         raise UserError(f"{folder} is not {kind.noun}, so it is not replaced: choose another folder")
     if _holds_current_folder(folder):
         raise UserError(
-            f"{folder} is the current folder or one above it, so it is not replaced: choose another folder"
+            f"{folder} is the current folder or one above it, so it is not replaced: choose another"
         )
     if not force:
         raise UserError(f"{folder} exists already: choose another folder, or replace it with ‹force=True›")

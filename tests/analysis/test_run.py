@@ -215,7 +215,7 @@ def test_diverged_seeds_are_left_out_of_correlations(trained: Path) -> None:
 def test_without_an_ood_evaluation_measures_are_correlated_with_the_accuracy_on_new_pairs(
     dataset: Dataset, tmp_path: Path
 ) -> None:
-    settings = {"preset": "quick", "recipe": RECIPE, "device": "cpu", "splits": ["iid"]}
+    settings: dict[str, Any] = {"preset": "quick", "recipe": RECIPE, "device": "cpu", "splits": ["iid"]}
     train("gru", dataset, seeds=range(4), out=tmp_path / "run", **settings)
     study = analyze_run(tmp_path / "run", device="cpu", figures=False)
     assert study.ood.tolist() == study.analysis.measures["pairs_ood"].tolist()

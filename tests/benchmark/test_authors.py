@@ -64,9 +64,8 @@ def statistics(data: Dataset) -> dict[str, float]:
         prefixes = [row[:short] in train[short] for row in train[long]]
         facts[f"prefixes of {short} in {long}"] = float(np.mean(prefixes))
         if long == 6:
-            facts[f"suffixes of {short} in {long}"] = np.mean(
-                [row[-short:] in train[short] for row in train[6]]
-            )
+            suffixes = [row[-short:] in train[short] for row in train[6]]
+            facts[f"suffixes of {short} in {long}"] = float(np.mean(suffixes))
     pairs = data["train"][2]
     rows = [(*row, start) for row, start in zip(pairs.functions.tolist(), pairs.starts.tolist(), strict=True)]
     twice = [row for row, n in Counter(rows).items() if n == 2]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import combinations, pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -92,7 +93,7 @@ def test_every_seed_of_the_table_is_a_dot(entries: list[Entry]) -> None:
 
 
 def test_kinds_of_data_have_colours_of_their_own_and_their_dots_do_not_mix() -> None:
-    axes = draw_table1([entry for entry in ENTRIES if entry.variant == "A"]).axes[1]
+    axes: Any = draw_table1([entry for entry in ENTRIES if entry.variant == "A"]).axes[1]
     marks = [line for line in axes.lines if line.get_marker() == "o" and len(line.get_xdata())]
     places = sorted((np.min(line.get_xdata()), np.max(line.get_xdata())) for line in marks)
     assert len(places) == 9

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -214,13 +215,14 @@ def test_a_similarity_matrix_has_a_strip_of_groups_lines_between_clusters_and_gr
     with style():
         figure = draw(seed)
         save(figure, tmp_path / "figure", ["svg"])
-    matrix, strip = figure.axes[0].images
+    drawn: Any = figure.axes[0]
+    matrix, strip = drawn.images
     shown = np.ma.filled(matrix.get_array(), np.nan)
     np.testing.assert_array_equal(shown, seed.cosines[0][np.ix_(one.order, one.order)])
     assert matrix.to_rgba(matrix.get_array())[0, 1, :3] == pytest.approx(to_rgb(MISSING))
     groups = [to_rgb(colours[seed.inputs.group_of[f]]) for f in one.order]
     np.testing.assert_allclose(strip.get_array()[0], groups)
-    assert len(figure.axes[0].collections[0].get_segments()) == one.count - 1
+    assert len(drawn.collections[0].get_segments()) == one.count - 1
     assert (tmp_path / "figure.svg").read_text().count("<image") == 2 * (len(figure.axes) - 1) + 1
 
 

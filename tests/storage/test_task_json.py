@@ -92,7 +92,7 @@ OF_A: list[tuple[Change, str]] = [
     (put("order", "left-to-right"), "is no example of this task"),
     (put("order", "up"), "'up' is not one of right-to-left, left-to-right"),
     (put("protocol", "released"), "train and iid share 0 examples, not 15"),
-    (put("protocol", "draft"), "'draft' is not one of authors, released, paper"),
+    (put("protocol", "draft"), "'draft' is not one of paper, released, authors"),
     (put("variant", "R"), "the train graph must have the edges of variant R; or use another name"),
     (
         lambda task: task["train_graph"]["edges"].append(["a", "a"]),

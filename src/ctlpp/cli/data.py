@@ -125,11 +125,11 @@ def print_proof(proof: Proof, folder: Path) -> None:
 
     rows = make_table("", "split", "examples", "lengths", "shared with train", "with iid")
     for name, n in proof.examples.items():
-        shared = [str(proof.overlaps.get((one, name), "")) for one in ("train", "iid")]
-        rows.add_row(name, f"{n:,}", span(proof.lengths[name]), *shared)
+        common = [str(proof.overlaps.get((one, name), "")) for one in ("train", "iid")]
+        rows.add_row(name, f"{n:,}", span(proof.lengths[name]), *common)
     shared = make_table("", "split", "function sequences", "in train", "twins in train")
-    for name, one in proof.shared.items():
-        shared.add_row(name, f"{one.distinct:,}", f"{one.in_train:,}", f"{one.twins:,}")
+    for name, own in proof.shared.items():
+        shared.add_row(name, f"{own.distinct:,}", f"{own.in_train:,}", f"{own.twins:,}")
     print_table(
         title_of(proof.task),
         rows,

@@ -120,8 +120,9 @@ def print_study(study: Study) -> None:
         mean = f"{known.mean():.3f}" if len(known) else "–"
         std = f" ± {known.std(ddof=1):.3f}" if len(known) > 1 else ""
         found = study.correlations.get(name)
-        shown = found is not None and np.isfinite(found.pearson)
-        correlation = f"{found.pearson:+.2f} [{found.low:+.2f}, {found.high:+.2f}]" if shown else "–"
+        correlation = "–"
+        if found is not None and np.isfinite(found.pearson):
+            correlation = f"{found.pearson:+.2f} [{found.low:+.2f}, {found.high:+.2f}]"
         rows.add_row(MEASURES[name].label, mean + std, correlation)
     notes = []
     if kept.sum() < LEAST:

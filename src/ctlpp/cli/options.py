@@ -83,7 +83,7 @@ def data_options(*names: str) -> Callable[[Callable[..., None]], Callable[..., N
         parameters = [inspect.Parameter("context", _KEYWORD, annotation=typer.Context)]
         parameters += [parameter.replace(kind=_KEYWORD) for name, parameter in own.items() if name != "data"]
         parameters += [_parameter(name, *DATA[name]) for name in names]
-        del run.__wrapped__  # type: ignore[attr-defined]
+        del run.__wrapped__
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         return run
