@@ -1,7 +1,7 @@
 """A curriculum: short examples first.
 
 A curriculum gives every example its chance, from 0 to 1, to take part in the next round of batches.
-On the command line: ctlpp train lstm R --preset quick --set curriculum=curriculum:short_first --out runs/short
+On the command line: ctlpp train lstm R --preset quick --set curriculum=curriculum:short_first --out short
 """
 
 import torch

@@ -178,7 +178,7 @@ def _put(part: Path, folder: Path, *, force: bool) -> None:
 
 
 def check_folder(kind: FolderKind, folder: Path, *, force: bool) -> None:
-    """Raise UserError if the folder must not be written: call it before the work whose result it would hold."""
+    """Raise UserError if the folder must not be written: call it before the work for it."""
     if not os.path.lexists(folder):
         check_parent(folder)
         return
