@@ -23,12 +23,12 @@ from ctlpp.figures.run import analyze_run
 from ctlpp.runs import checkpoint
 from ctlpp.training.train import load_run
 
-KEPT = Path(__file__).parent.parent / "results" / "runs" / "ndr-R-released-repeats" / "12-24" / "weights"
+KEPT = Path(__file__).parent.parent / "results" / "runs" / "ndr-R-clean-repeats" / "12-24" / "weights"
 
 
 def give_weights(run: Path) -> None:
     """Put the weights of trained seeds, in turns, into the place of a run's own."""
-    found = checkpoint.newest(run / "checkpoint")
+    found = checkpoint.newest(run)
     assert found is not None
     tensors, facts, _ = found
     crowd = load_run(run).crowd
@@ -36,7 +36,7 @@ def give_weights(run: Path) -> None:
         for name, value in safetensors.torch.load_file(file).items():
             crowd.parameters()[name][row] = value
     about = {name: fact for name, fact in facts.items() if name not in ("format", "step", "sha256")}
-    checkpoint.save(run / "checkpoint", facts["step"], {**tensors, "weights": crowd.weights}, about)
+    checkpoint.save(run, facts["step"], {**tensors, "weights": crowd.weights}, about)
 
 
 def rate() -> float:
@@ -62,7 +62,7 @@ def main() -> None:
     told = parser.parse_args()
     if told.trained and told.models != ["ndr"]:
         parser.error("--trained is for ndr alone")
-    data, cores = generate("R", protocol="released", train=20_000), len(os.sched_getaffinity(0))
+    data, cores = generate("R", protocol="clean", train=20_000), len(os.sched_getaffinity(0))
     for model in told.models:
         with tempfile.TemporaryDirectory() as folder:
             run, recipe = Path(folder) / "run", recipe_for(model, steps=1, batch=8, eval_every=0)

@@ -28,7 +28,7 @@ def main() -> None:
 
         if not torch.cuda.is_available():
             raise SystemExit("no CUDA card here: kernels are compiled for one")
-        data = generate("A", protocol="paper")
+        data = generate("A", protocol="text")
         recipe = recipe_for("ndr", steps=STEPS, eval_every=0)
         precompile = (lambda *_: None) if told.serial else engine.precompile_steps
         begin = time.perf_counter()

@@ -45,21 +45,12 @@ def measure(to: Path) -> None:
             with without:
                 recipe = recipe_for(model, steps=steps, **RECIPE)
                 run = train(model, data, seeds=range(SEEDS), recipe=recipe, device="cuda")
-            found[model][path] = {split: curves(run.metrics.rows, split) for split in SPLITS}
+            found[model][path] = {split: run.history.accuracy[split, 0].T.tolist() for split in SPLITS}
             to.write_text(json.dumps(found))
             ends = {
                 split: np.round([curve[-1] for curve in found[model][path][split]], 3) for split in SPLITS
             }
             print(f"{model}, {path}: {run.seconds:.0f} s, {ends}", flush=True)
-
-
-def curves(rows: list[tuple[int, Any]], split: str) -> list[list[float]]:
-    """Accuracy over time, seed by seed."""
-    of_seed: dict[int, list[float]] = {}
-    for _, score in rows:
-        if score.split == split and score.length == 0:
-            of_seed.setdefault(score.seed, []).append(score.accuracy)
-    return list(of_seed.values())
 
 
 def draw(source: Path, to: Path) -> None:

@@ -26,11 +26,11 @@ from unittest.mock import patch
 
 import torch
 
-from ctlpp.kernels.launch import Tile
+from ctlpp.kernels.launch import Block, Tile
 from ctlpp.models.zoo import MODELS
 from ctlpp.training.crowd import init_crowd
 from ctlpp.training.recipe import recipe_for
-from ctlpp.training.step import Optimizer, Stepper
+from ctlpp.training.step import Stepper
 
 Settings = dict[str, Any]  # "module.NAME" in `ctlpp.kernels` -> value
 VOCABULARY, CLASSES, BATCH = 41, 8, 512
@@ -65,9 +65,9 @@ CANDIDATES: list[
     ("scores, backward", "168 registers", {"pairs.SCORE_BACK_REGISTERS": 168}),
     ("scores, backward", "128 registers", {"pairs.SCORE_BACK_REGISTERS": 128}),
     ("units, backward", "128 registers", hidden("BACKWARD", 128, 64, registers=128)),
-    ("gate, backward", "4 rows × 2", {"gate.LOOPS": 2}),
-    ("gate, forward", "8 rows", {"gate.ROWS": 8}),
-    ("norm, backward", "2 rows × 8", {"norm.LOOPS": 8}),
+    ("gate, backward", "4 rows × 2", {"norm.UPDATE_BACK": Block(4, 2)}),
+    ("gate, forward", "8 rows", {"norm.UPDATE_ROWS": 8}),
+    ("norm, backward", "2 rows × 8", {"norm.BACK": Block(2, 8)}),
     ("geometric, backward", "64 rows, 2 warps", {"geometric.BACK_WARPS": 2}),
     ("weights", "128 × 256, 2 stages", together(128, 256, 64, 8, 2)),
     ("units, forward", "64 × 128", hidden("FORWARD", 64, 128)),
@@ -87,11 +87,11 @@ class Steps:
 
     def __init__(self, seeds: int, lengths: list[int]) -> None:
         self.lengths, self.all = lengths, slice(0, seeds)
-        ndr = partial(MODELS["ndr"].factory, **MODELS["ndr"].sizes["released"])
+        ndr = partial(MODELS["ndr"].factory, **MODELS["ndr"].sizes["authors"])
         self.crowd = init_crowd(ndr, VOCABULARY, CLASSES, range(seeds), "cuda")
         self.crowd.module.train()
         self.start, recipe = self.crowd.weights.clone(), recipe_for("ndr")
-        self.stepper = Stepper(self.crowd, recipe, Optimizer.of(self.crowd), seeds, True)
+        self.stepper = Stepper(self.crowd, recipe, seeds, True)
         self.stepper.scalars.set(recipe, 0)
         draw = torch.Generator().manual_seed(0)
         shapes = {L: ((VOCABULARY, (BATCH, L + 2)), (CLASSES, (BATCH,))) for L in lengths}

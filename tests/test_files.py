@@ -46,7 +46,6 @@ def test_a_user_error_names_arguments_in_python_and_options_on_the_command_line(
     error = UserError("‹train› 0: use ‹max_length› 4 or ‹force=True›; <tags> stay")
     assert str(error) == "train 0: use max_length 4 or force=True; <tags> stay"
     assert error.on_command_line() == "--train 0: use --max-length 4 or --force; <tags> stay"
-    assert (error.field, UserError("no argument").field) == ("train", None)
 
 
 def test_force_replaces_a_folder_of_the_kind_or_an_empty_one(box: Path) -> None:
@@ -89,7 +88,7 @@ def test_the_current_folder_is_not_replaced(box: Path, monkeypatch: pytest.Monke
     (box / "inside" / "inside").mkdir()
     monkeypatch.chdir(box / "inside" if out.startswith("..") else box)
     before = everything_below(box.parent)
-    with refused(f"{out} is the current folder or one above it, so it is not replaced: choose another"):
+    with refused(f"{out} is the current folder or has it inside, so it is not replaced: choose another"):
         write_box(Path(out), force=True)
     assert everything_below(box.parent) == before
 
@@ -113,7 +112,9 @@ def test_a_failure_while_writing_leaves_everything_as_it_was(box: Path, failure:
         with pytest.raises((UserError, KeyboardInterrupt)) as caught:
             write_box(folder, force=True, meanwhile=fail)
         if isinstance(failure, OSError):
-            unchanged = "what was there before is unchanged: make room, or choose another place"
+            unchanged = (
+                "what was there before is unchanged: make room, make it writable, or choose another place"
+            )
             assert str(caught.value) == f"cannot write {folder}: No space left on device; {unchanged}"
         assert everything_below(box.parent) == before
 
@@ -157,24 +158,26 @@ def test_of_two_writers_the_second_gives_way(box: Path) -> None:
     assert [path.name for path in folder.parent.iterdir()] == ["wanted"]
 
 
-@pytest.mark.parametrize("format", ["parquet", "jsonl", "text"])
-def test_a_full_disk_leaves_no_dataset_behind(format: str, tmp_path: Path) -> None:
+def test_a_full_disk_leaves_no_dataset_behind(tmp_path: Path) -> None:
     """A process that may not write files above 20 kB."""
-    program = f"""
+    program = """
 import resource, signal
 from ctlpp import generate
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
-try:
-    generate("A", train=30_000, iid=100, ood=100).save("new/deep/data", format={format!r})
-except ValueError as error:
-    print(error)
+data = generate("A", train=30_000, iid=100, ood=100)
+for format in ("parquet", "jsonl", "text"):
+    try:
+        data.save("new/deep/data", format=format)
+    except ValueError as error:
+        print(error)
 """
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("cannot write new/deep/data: ")
-    assert "File too large" in done.stdout
-    assert len(done.stdout.splitlines()) == 1
+    assert len(done.stdout.splitlines()) == 3
+    for line in done.stdout.splitlines():
+        assert line.startswith("cannot write new/deep/data: ")
+        assert "File too large" in line
     assert everything_below(tmp_path) == {}
 
 
@@ -188,7 +191,7 @@ def test_a_file_is_replaced_only_once_the_new_one_is_complete(
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     monkeypatch.setattr(os, "fsync", fail)
-    with pytest.raises(UserError, match=r"Input/output error; .*unchanged: the disk may be failing"):
+    with pytest.raises(UserError, match=r"Input/output error; .*unchanged: make room"):
         write_atomically(path, b"new")
     assert everything_below(tmp_path) == {"deep": None, "deep/file": b"old"}
 

@@ -23,38 +23,25 @@ if TYPE_CHECKING:
     from ctlpp.benchmark.task import Task
     from ctlpp.storage.folder import load
     from ctlpp.storage.proof import check
-    from ctlpp.training.evaluate import accuracy
+    from ctlpp.training.loop import Run
     from ctlpp.training.recipe import Recipe, recipe_for
-    from ctlpp.training.train import Run, load_run, train
+    from ctlpp.training.train import accuracy, load_run, train
 
-_HOMES = {
-    "Dataset": "benchmark.dataset",
-    "Graph": "benchmark.graph",
-    "Language": "benchmark.language",
-    "Recipe": "training.recipe",
-    "Restriction": "benchmark.graph",
-    "Run": "training.train",
-    "Task": "benchmark.task",
-    "VariantSpec": "benchmark.graph",
-    "accuracy": "training.evaluate",
-    "analyze": "analysis.analysis",
-    "check": "storage.proof",
-    "generate": "benchmark.dataset",
-    "load": "storage.folder",
-    "load_run": "training.train",
-    "recipe_for": "training.recipe",
-    "train": "training.train",
+_HOMES = {  # module -> the names that it gives
+    "analysis.analysis": ("analyze",),
+    "benchmark.dataset": ("Dataset", "generate"),
+    "benchmark.graph": ("Graph", "Restriction", "VariantSpec"),
+    "benchmark.language": ("Language",),
+    "benchmark.task": ("Task",),
+    "storage.folder": ("load",),
+    "storage.proof": ("check",),
+    "training.loop": ("Run",),
+    "training.recipe": ("Recipe", "recipe_for"),
+    "training.train": ("accuracy", "load_run", "train"),
 }
 
-__all__ = [
-    "Dataset",
-    "Graph",
-    "Language",
-    "Recipe",
-    "Restriction",
-    "Run",
-    "Task",
-    "VariantSpec",
+__all__ = ["Dataset", "Graph", "Language", "Recipe", "Restriction", "Run", "Task", "VariantSpec"]
+__all__ += [
     "__version__",
     "accuracy",
     "analyze",
@@ -68,11 +55,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name == "Plan":  # as VariantSpec was called once
-        name = "VariantSpec"
-    if name not in _HOMES:
-        raise AttributeError(f"module 'ctlpp' has no attribute {name!r}")
-    return getattr(import_module(f"ctlpp.{_HOMES[name]}"), name)
+    for module, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(f"ctlpp.{module}"), name)
+    raise AttributeError(f"module 'ctlpp' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

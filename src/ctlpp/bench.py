@@ -8,9 +8,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from statistics import mean, median
 from types import ModuleType
@@ -18,7 +18,6 @@ from typing import Any
 
 import torch
 from rich.table import Table
-from torch import Tensor
 
 import ctlpp
 from ctlpp.benchmark.dataset import Dataset, generate
@@ -31,20 +30,26 @@ from ctlpp.training.batches import Batches
 from ctlpp.training.crowd import init_crowd
 from ctlpp.training.engine import memory_budget, seeds_at_a_time
 from ctlpp.training.recipe import Recipe, recipe_for
-from ctlpp.training.step import Optimizer, Stepper
+from ctlpp.training.step import Stepper
 
 THREE = ("lstm", "transformer", "ndr")
 AUTHORS = {"lstm": 6.0, "transformer": 35.6, "ndr": 46.9}  # ms a step of their code, one seed, one H200
 CROWDS = (1, 2, 5, 10, 25, 50, 100)
 STEPS = 120  # in a measurement on a GPU
 OWN_SEEDS, MEMORY_SEEDS = 25, 25
+BLOCKS = 5  # of steps of each side, taking turns
+SIZES: list[tuple[str, str, dict[str, Any], int, int]] = [
+    ("the demo's size", "quick", DEMO_DATA, DEMO_SEEDS, 20),  # name, preset, data, seeds, steps in a block
+    ("full size", "authors", {}, 3, 1),
+]
+TURNS = "model", "seeds", "batch", "one by one", "together", "times"
 
 LARGE = """
 import resource, sys, time
 from ctlpp.benchmark.dataset import generate
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 start = time.perf_counter()
-dataset = generate("A", functions=64, max_length=10, train=10_000_000)
+dataset = generate("A", protocol="text", functions=64, max_length=10, train=10_000_000)
 if len(sys.argv) > 1:
     dataset.save(sys.argv[1])
 after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -61,8 +66,7 @@ def reference(name: str) -> ModuleType:
             module = importlib.util.module_from_spec(spec)
             spec.loader.exec_module(module)
             return module
-    missing = f"benchmarks/{name}.py, the reference to compare with, is not installed"
-    raise UserError(f"{missing}; run this in a checkout")
+    raise UserError(f"benchmarks/{name}.py, the reference to compare with, is not installed; use a checkout")
 
 
 def timed(work: Callable[[], object], repeats: int) -> float:
@@ -75,6 +79,11 @@ def timed(work: Callable[[], object], repeats: int) -> float:
             torch.cuda.synchronize()
         spent.append(time.perf_counter() - start)
     return median(spent)
+
+
+def time_steps(step: Callable[[int], object], steps: range) -> float:
+    """Seconds of some steps."""
+    return timed(lambda: [step(n) for n in steps], 1)
 
 
 def run(*arguments: str) -> str:
@@ -93,10 +102,8 @@ def compare_data() -> tuple[Table, ...]:
             fast, examples = timed(partial(draw, variant), 5), draw(variant)
             row, rate = ["", f"{fast:.3f}", ""], f"{examples / fast:,.0f}"
             if variant in ("A", "R"):  # the sampler knows no others
-                slow, command = (
-                    timed(partial(sampler.generate, variant), 2),
-                    timed(partial(run_command, variant), 3),
-                )
+                slow = timed(partial(sampler.generate, variant), 2)
+                command = timed(partial(run_command, variant), 3)
                 row = [f"{slow:.2f}", f"{fast:.3f}", f"{slow / fast:.1f} ×"]
                 times = f"{slow / command:.1f} ×"
                 whole.add_row(f"ctlpp generate {variant}", f"{slow:.2f}", f"{command:.2f}", times)
@@ -111,7 +118,7 @@ def compare_data() -> tuple[Table, ...]:
 
 def draw(variant: str) -> int:
     """Draw a dataset with all its results; the number of its examples."""
-    dataset = generate(variant)
+    dataset = generate(variant, protocol="text")
     for split in dataset.splits.values():
         for examples in split.values():
             dataset.targets(examples)
@@ -136,85 +143,76 @@ def measure_large() -> Table:
     return rows
 
 
-@dataclass(frozen=True, kw_only=True)
-class Size:
-    """What is measured on a CPU."""
+@dataclass(frozen=True)
+class Seeds:
+    """Seeds of a model that are trained to be measured."""
 
-    name: str
+    model: str
     preset: str
-    data: dict[str, Any]
-    seeds: int
-    steps: int  # in a block
-    blocks: int  # of each side, taking turns
+    data: Dataset
+    count: int
+    device: str = "cpu"
+
+    @property
+    def recipe(self) -> Recipe:
+        return recipe_for(self.model, self.preset)
+
+    @cached_property
+    def batches(self) -> Batches:
+        return Batches(self.data.tensors("train"), self.recipe, list(range(self.count)), self.device)
+
+    def plain(self) -> Any:
+        """A plain loop over single seeds."""
+        sizes = self.data.task.vocabulary.size, self.data.task.n_symbols
+        every = range(self.count), self.recipe, MODELS[self.model].sizes[self.preset], self.device
+        return reference("plain_training").PlainTraining(self.model, *sizes, *every)
+
+    def stepper(self) -> Stepper:
+        """A fresh crowd: on a GPU all seeds at a time in bf16, on a CPU as `train` would take them."""
+        factory = partial(MODELS[self.model].factory, **MODELS[self.model].sizes[self.preset])
+        sizes = self.data.task.vocabulary.size, self.data.task.n_symbols
+        crowd = init_crowd(factory, *sizes, list(range(self.count)), self.device)
+        stepper = Stepper(crowd, self.recipe, self.count, self.device == "cuda")
+        if self.device == "cpu":
+            longest = self.batches.shapes()[-1]
+            stepper.regroup(seeds_at_a_time(stepper, longest, memory_budget(crowd.device))[0])
+        return stepper
 
 
-DEMO = Size(name="the demo's size", preset="quick", data=DEMO_DATA, seeds=DEMO_SEEDS, steps=20, blocks=5)
-FULL = Size(name="full size", preset="released", data={}, seeds=3, steps=1, blocks=5)
-
-
-def compare_training(sizes: tuple[Size, ...] = (DEMO, FULL)) -> tuple[Table | str, ...]:
+def compare_training() -> tuple[Table | str, ...]:
     """Seeds trained together on the CPU against a plain loop over them, and the memory of a process."""
     note = "threads; seed-steps a second; `times` is the median over blocks in turn"
-    results: list[Table | str] = [f"{torch.get_num_threads()} {note}"]
-    with progress("measuring", len(THREE) * len(sizes) + 1) as advance:
-        for size in sizes:
-            rows = make_table(size.name, "model", "seeds", "batch", "one by one", "together", "times")
-            data = generate("R", **size.data)
+    tables: list[Table] = []
+    with progress("measuring", len(THREE) * len(SIZES) + 1) as advance:
+        for name, preset, settings, count, steps in SIZES:
+            tables.append(make_table(name, *TURNS))
+            data = generate("R", protocol="text", **settings)
             for model in THREE:
-                recipe = recipe_for(model, size.preset)
-                alone, together, times = measure_turns(model, size, data, recipe)
-                numbers = f"{alone:,.1f}", f"{together:,.1f}", f"{times:.2f} ×"
-                rows.add_row(model, str(size.seeds), str(recipe.batch), *numbers)
+                add_turns(tables[-1], Seeds(model, preset, data, count), steps)
                 advance()
-            results.append(rows)
-        results.append(measure_memory())
+        tables.append(measure_memory())
         advance()
-    return tuple(results)
+    return f"{torch.get_num_threads()} {note}", *tables
 
 
-def measure_turns(model: str, size: Size, data: Dataset, recipe: Recipe) -> tuple[float, float, float]:
+def add_turns(rows: Table, seeds: Seeds, steps: int) -> None:
     """Seed-steps a second of the plain loop and of the crowd, in turn, and the median ratio."""
-    plain = make_plain(model, size.preset, data, recipe, size.seeds)
-    stepper = make_stepper(model, size.preset, data, recipe, size.seeds)
-    batches = Batches(data.tensors("train"), recipe, stepper.crowd.seeds)
-    plain.step(*batches.at(0))  # warm up
-    stepper.step(0, *batches.at(0))
-    alone, together = [], []
-    for block in range(size.blocks):
-        work = [(n, batches.at(n)) for n in range(block * size.steps, (block + 1) * size.steps)]
-        start = time.perf_counter()
-        for _, batch in work:
-            plain.step(*batch)
-        middle = time.perf_counter()
-        for n, batch in work:
-            stepper.step(n, *batch)
-        alone.append(middle - start)
-        together.append(time.perf_counter() - middle)
-    done = size.seeds * size.steps * size.blocks
-    times = median(slow / fast for slow, fast in zip(alone, together, strict=True))
-    return done / sum(alone), done / sum(together), times
-
-
-def make_plain(
-    model: str, preset: str, data: Dataset, recipe: Recipe, seeds: int, device: str = "cpu"
-) -> Any:
-    """A plain loop over single seeds."""
-    sizes = data.task.vocabulary.size, data.task.n_symbols
-    plain = reference("plain_training").PlainTraining
-    return plain(model, *sizes, range(seeds), recipe, MODELS[model].sizes[preset], device)
-
-
-def make_stepper(
-    model: str, preset: str, data: Dataset, recipe: Recipe, seeds: int, device: str = "cpu"
-) -> Stepper:
-    """A fresh crowd: on a GPU all seeds at a time in bf16, on a CPU as `train` would take them."""
-    factory = partial(MODELS[model].factory, **MODELS[model].sizes[preset])
-    crowd = init_crowd(factory, data.task.vocabulary.size, data.task.n_symbols, list(range(seeds)), device)
-    stepper = Stepper(crowd, recipe, Optimizer.of(crowd), seeds, device == "cuda")
-    if device == "cpu":
-        longest = Batches(data.tensors("train"), recipe, crowd.seeds).shapes()[-1]
-        stepper.regroup(seeds_at_a_time(stepper, longest, memory_budget(crowd.device))[0])
-    return stepper
+    plain, stepper, batches = seeds.plain(), seeds.stepper(), seeds.batches
+    plain.step(*batches.at(0))
+    if seeds.device == "cuda":
+        warm_up(stepper, batches)
+    else:
+        stepper.step(0, *batches.at(0))
+    spans = []
+    for first in range(0, BLOCKS * steps, steps):
+        alone = time_steps(lambda n: plain.step(*batches.at(n)), range(first, first + steps))
+        together = time_steps(lambda n: stepper.step(n, *batches.at(n)), range(first, first + steps))
+        spans.append((alone, together))
+    slow, fast = zip(*spans, strict=True)
+    done = seeds.count * steps * BLOCKS
+    times = median(a / b for a, b in spans)
+    numbers = f"{done / sum(slow):,.1f}", f"{done / sum(fast):,.1f}", f"{times:.2f} ×"
+    rows.add_row(seeds.model, str(seeds.count), str(seeds.recipe.batch), *numbers)
 
 
 def measure_memory(seeds: int = MEMORY_SEEDS) -> Table:
@@ -225,16 +223,12 @@ def measure_memory(seeds: int = MEMORY_SEEDS) -> Table:
     return rows
 
 
-def print_peak(seeds: int) -> None:
+def print_peak(count: int) -> None:
     """Train full-size NDR seeds for a step; print its seconds and the peak memory in GiB."""
-    data, recipe = generate("R", max_length=6), recipe_for("ndr")
-    stepper = make_stepper("ndr", "released", data, recipe, seeds)
-    longest = Batches(data.tensors("train"), recipe, [0]).shapes()[-1]
-    stepper.regroup(seeds_at_a_time(stepper, longest, memory_budget(stepper.crowd.device))[0])
-    print(
-        timed(lambda: stepper.step(0, *longest), 1),
-        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
-    )
+    seeds = Seeds("ndr", "authors", generate("R", protocol="text"), count)
+    stepper, longest = seeds.stepper(), seeds.batches.shapes()[-1]
+    spent = timed(lambda: stepper.step(0, *longest), 1)
+    print(spent, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20)
 
 
 def crowd_sizes(text: str) -> list[int]:
@@ -247,86 +241,54 @@ def crowd_sizes(text: str) -> list[int]:
 
 def compare_cuda(crowds: Sequence[int] = CROWDS) -> tuple[Table | str, ...]:
     """Whole training steps on a GPU, of all models and crowd sizes, and of a module without a fast path."""
-    data, use = generate("R", protocol="released"), reference("card_use")
+    data, use = generate("R", protocol="clean"), reference("card_use")
     without_workspace()  # as in training; in time, as nothing has used cuBLAS yet
     flops, moved = use.measure_card()
     columns = ["seeds", "ms a seed-step", "seed-steps/s", "× authors' code", "TFLOP/s", "of the card"]
     columns += ["TB/s", "of the card", "start s", "GiB"]
-    title = f"Whole training steps on {torch.cuda.get_device_name()}, released preset"
-    rows = make_table(title, "model", *columns)
+    title = f"Whole training steps on {torch.cuda.get_device_name()}, preset authors"
+    rows, own = make_table(title, "model", *columns), make_table("A module without a fast path", *TURNS)
     with progress("measuring", len(THREE) * len(crowds)) as advance:
         for model in THREE:
-            for seeds in crowds:
-                ms, teraflops, terabytes, start, gib = measure_crowd(model, seeds, data, use)
+            for count in crowds:
+                seeds = Seeds(model, "authors", data, count, "cuda")
+                ms, teraflops, terabytes, start, gib = measure_crowd(seeds, use)
                 numbers = [f"{ms:.4f}", f"{1e3 / ms:,.0f}", f"{AUTHORS[model] / ms:.0f}"]
                 numbers += [f"{teraflops:.0f}", f"{teraflops / flops:.0%}"]
                 numbers += [f"{terabytes:.1f}", f"{terabytes / moved:.0%}", f"{start:.0f}", f"{gib:.1f}"]
-                rows.add_row(model, str(seeds), *numbers)
+                rows.add_row(model, str(count), *numbers)
                 advance()
+    add_turns(own, Seeds("gru", "authors", data, OWN_SEEDS, "cuda"), 3)
     card = f"Measured on this card: {flops:.0f} TFLOP/s (a large bf16 product), {moved:.1f} TB/s (a copy)."
     note = "TB/s: the operands of all kernels of a step, counted once; caches can make it more than a copy's."
-    return rows, card, note, compare_own(data)
+    return rows, card, note, own
 
 
-def measure_crowd(model: str, seeds: int, data: Dataset, use: ModuleType, steps: int = STEPS) -> list[float]:
+def measure_crowd(seeds: Seeds, use: ModuleType, steps: int = STEPS) -> list[float]:
     """Train a fresh crowd: ms a seed-step, TFLOP/s, TB/s, seconds of the start, peak GiB.
 
     The start is the time until every length has run and was captured. use: `benchmarks/card_use.py`.
     """
-    recipe = recipe_for(model)
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
     begin = time.perf_counter()
-    stepper = make_stepper(model, "released", data, recipe, seeds, "cuda")
-    batches = Batches(data.tensors("train"), recipe, list(range(seeds)), "cuda")
-    warm_up(stepper, data)
+    stepper, batches, size = seeds.stepper(), seeds.batches, seeds.recipe.batch
+    warm_up(stepper, batches)
     start = time.perf_counter() - begin
-    run_steps(stepper, batches, steps)  # a card that has waited for the compiler is slow at first
-    torch.cuda.synchronize()
-    ms = 1e3 * timed(lambda: run_steps(stepper, batches, steps), 1) / steps / seeds
+    for _ in range(2):  # a card that has waited for the compiler is slow at first
+        spent = time_steps(lambda n: stepper.step(n, *batches.at(n)), range(steps))
+    ms = 1e3 * spent / steps / seeds.count
     gib = torch.cuda.max_memory_allocated() / 2**30
-    moved = {
-        batch[0].shape[-1]: use.bytes_of_step(stepper, batch)
-        for batch in batches_by_length(data, recipe.batch)
-    }
+    moved = {batch[0].shape[-1]: use.bytes_of_step(stepper, batch) for batch in batches.shapes()}
     columns = [batches.at(n)[0].shape[-1] for n in range(steps)]
-    module = build(model, data.task.vocabulary.size, data.task.n_symbols)
-    flops = mean(use.flops_of(module, T) for T in columns) * recipe.batch
-    return [ms, flops / ms / 1e9, mean(moved[T] for T in columns) / seeds / ms / 1e9, start, gib]
+    module = build(seeds.model, seeds.data.task.vocabulary.size, seeds.data.task.n_symbols)
+    flops = mean(use.flops_of(module, T) for T in columns) * size
+    return [ms, flops / ms / 1e9, mean(moved[T] for T in columns) / seeds.count / ms / 1e9, start, gib]
 
 
-def batches_by_length(data: Dataset, size: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """A batch of every length on the GPU, the longest first."""
-    for tokens, targets in reversed(data.tensors("train").values()):
-        yield tokens[:size].cuda(), targets[:size].cuda()
-
-
-def warm_up(stepper: Stepper, data: Dataset) -> None:
-    """Let every length run as often as it takes to be compiled and captured."""
-    for batch in batches_by_length(data, stepper.recipe.batch):
+def warm_up(stepper: Stepper, batches: Batches) -> None:
+    """Let every length run as often as it takes to be compiled and captured, the longest first."""
+    for batch in reversed(batches.shapes()):
         for _ in range(4):
             stepper.step(0, *batch)
     torch.cuda.synchronize()
-
-
-def run_steps(stepper: Stepper, batches: Batches, steps: int) -> None:
-    """The first steps of a training run."""
-    for n in range(steps):
-        stepper.step(n, *batches.at(n))
-
-
-def compare_own(data: Dataset, seeds: int = OWN_SEEDS) -> Table:
-    """A module without a fast path: seeds together against a plain loop of single seeds."""
-    recipe = recipe_for("gru")
-    plain = make_plain("gru", "released", data, recipe, seeds, "cuda")
-    stepper = make_stepper("gru", "released", data, recipe, seeds, "cuda")
-    batches = Batches(data.tensors("train"), recipe, list(range(seeds)), "cuda")
-    warm_up(stepper, data)
-    plain.step(*batches.at(0))
-    torch.cuda.synchronize()
-    together = timed(lambda: run_steps(stepper, batches, STEPS), 1) / STEPS
-    alone = timed(lambda: [plain.step(*batches.at(n)) for n in range(3)], 1) / 3
-    columns = "seeds", "one by one ms", "together ms", "times"
-    rows = make_table("A module without a fast path (gru)", *columns, left=0)
-    rows.add_row(str(seeds), f"{1e3 * alone:.1f}", f"{1e3 * together:.2f}", f"{alone / together:.1f} ×")
-    return rows

@@ -6,13 +6,10 @@ Example:
     'max_length 5 is odd: S has even lengths only; or use resume=True'
     >>> error.on_command_line()
     '--max-length 5 is odd: S has even lengths only; or use --resume'
-    >>> error.field
-    'max_length'
 """
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import re
@@ -33,12 +30,6 @@ class UserError(ValueError):
 
     def __str__(self) -> str:
         return _ARGUMENT.sub(r"\1\2", str(self.args[0]))
-
-    @property
-    def field(self) -> str | None:
-        """The first argument that the message names."""
-        found = _ARGUMENT.search(str(self.args[0]))
-        return found[1] if found else None
 
     def on_command_line(self) -> str:
         """The message with options in place of arguments."""
@@ -90,15 +81,8 @@ def write_json(path: Path, value: object) -> None:
 
 def cannot_write(path: Path, error: OSError) -> UserError:
     """The one line for a file that cannot be written, with the remedy."""
-    if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
-        remedy = "make it writable, or choose another place"
-    elif error.errno == errno.EIO:
-        remedy = "the disk may be failing"
-    else:
-        remedy = "make room, or choose another place"
-    return UserError(
-        f"cannot write {path}: {error.strerror or error}; what was there before is unchanged: {remedy}"
-    )
+    problem = f"{error.strerror or error}; what was there before is unchanged"
+    return UserError(f"cannot write {path}: {problem}: make room, make it writable, or choose another place")
 
 
 def make_folder(folder: Path) -> None:
@@ -130,8 +114,6 @@ class FolderKind:
 @contextmanager
 def write_folder(kind: FolderKind, folder: Path, *, force: bool) -> Iterator[Path]:
     """A folder beside `folder` that takes its place in the end; removed again if anything fails."""
-    import pyarrow as pa
-
     check_folder(kind, folder, force=force)
     target = Path(os.path.realpath(folder))  # has a name and a parent, which `..` does not
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
@@ -145,8 +127,6 @@ def write_folder(kind: FolderKind, folder: Path, *, force: bool) -> Iterator[Pat
         made.clear()
     except OSError as error:
         raise cannot_write(folder, error) from error
-    except pa.ArrowException as error:
-        raise UserError(f"cannot write {folder}: {error}; choose another folder or make room") from error
     finally:
         shutil.rmtree(part, ignore_errors=True)
         for parent in made:
@@ -159,13 +139,10 @@ def _put(part: Path, folder: Path, *, force: bool) -> None:
     for file in (path for path in part.rglob("*") if path.is_file()):
         with file.open("rb") as handle:
             os.fsync(handle.fileno())
-    if not (force and folder.exists()):
-        part.rename(folder)
-        _sync_folder(folder.parent)
-        return
     old = folder.with_name(f".{folder.name}.{os.getpid()}.old")
     try:
-        folder.rename(old)
+        if force and folder.exists():
+            folder.rename(old)
         part.rename(folder)
         _sync_folder(folder.parent)
     except BaseException:
@@ -186,11 +163,11 @@ def check_folder(kind: FolderKind, folder: Path, *, force: bool) -> None:
         raise UserError(f"{folder} is a link, so it is not replaced: choose another folder")
     if not folder.is_dir():
         raise UserError(f"{folder} is a file: choose a folder")
-    if not _replaceable(kind, folder):
+    if not (folder / kind.mark).is_file() and any(folder.iterdir()):
         raise UserError(f"{folder} is not {kind.noun}, so it is not replaced: choose another folder")
-    if _holds_current_folder(folder):
+    if Path.cwd().is_relative_to(os.path.realpath(folder)):
         raise UserError(
-            f"{folder} is the current folder or one above it, so it is not replaced: choose another"
+            f"{folder} is the current folder or has it inside, so it is not replaced: choose another"
         )
     if not force:
         raise UserError(f"{folder} exists already: choose another folder, or replace it with ‹force=True›")
@@ -201,18 +178,3 @@ def check_parent(path: Path) -> None:
     nearest = next((parent for parent in path.parents if os.path.lexists(parent)), Path())
     if not nearest.is_dir():
         raise UserError(f"cannot write {path}: {nearest} is not a folder; choose another place")
-
-
-def _replaceable(kind: FolderKind, folder: Path) -> bool:
-    """A folder of this kind or an empty one."""
-    try:
-        return (folder / kind.mark).is_file() or not any(folder.iterdir())
-    except OSError:
-        return False
-
-
-def _holds_current_folder(folder: Path) -> bool:
-    try:
-        return Path.cwd().is_relative_to(os.path.realpath(folder))
-    except OSError:  # the current folder is gone already
-        return False

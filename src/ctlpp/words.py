@@ -1,4 +1,4 @@
-"""Numbers in words, the same everywhere.
+"""Numbers in words, the same everywhere, and names that have changed.
 
 Example:
     >>> plural(1), plural(25), plural(2_000, "step")
@@ -6,6 +6,9 @@ Example:
     >>> [duration(time) for time in (7, 198, 15_500, 86_400, 600_000, 1e6, 41e6)]
     ['7 s', '3 min 20 s', '4 h 20 min', '1 day', '6.9 days', '12 days', '1.3 years']
 """
+
+OLD_PROTOCOLS = {"released": "clean", "paper": "text"}  # in old commands and folders
+OLD_PRESETS = {"released": "authors", "paper": "text"}
 
 
 def plural(number: int, noun: str = "seed") -> str:

@@ -8,9 +8,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from ctlpp.analysis.analysis import Study
 from ctlpp.benchmark.dataset import Dataset, generate
 from ctlpp.benchmark.task import Task
 from ctlpp.cli import main as cli
+from ctlpp.figures.run import analyze_run
 from ctlpp.models.activations import record
 from ctlpp.training.crowd import Crowd, init_crowd
 from ctlpp.training.recipe import Recipe
@@ -72,6 +74,11 @@ class Coded(nn.Module):
         return where.float() + self.noise[function]
 
 
+def bag(vocab_size: int, n_classes: int) -> nn.Module:
+    """A model that records nothing."""
+    return nn.Sequential(nn.Embedding(vocab_size, 8), nn.AdaptiveAvgPool2d((1, n_classes)), nn.Flatten(1))
+
+
 @pytest.fixture(scope="session")
 def task() -> Task:
     return generate("R", symbols=SYMBOLS, functions=FUNCTIONS, max_length=3, train=100, iid=9, ood=9).task
@@ -98,7 +105,7 @@ def two_codes(task: Task) -> Crowd:
 
 @pytest.fixture(scope="session")
 def dataset() -> Dataset:
-    return generate("R", symbols=3, functions=6, max_length=3, train=60, iid=9, ood=9)
+    return generate("R", protocol="text", symbols=3, functions=6, max_length=3, train=60, iid=9, ood=9)
 
 
 @pytest.fixture(scope="session")
@@ -106,6 +113,13 @@ def trained(dataset: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs") / "ndr-R"
     train("ndr", dataset, seeds=[0, 2, 3, 7], preset="quick", recipe=RECIPE, out=folder, device="cpu")
     return folder
+
+
+@pytest.fixture(scope="session")
+def written(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Study]:
+    """Its analysis, without figures."""
+    folder = tmp_path_factory.mktemp("analyses") / "analysis"
+    return folder, analyze_run(trained, folder, figures=False, device="cpu")
 
 
 @pytest.fixture

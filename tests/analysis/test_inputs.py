@@ -1,52 +1,91 @@
+"""What the model is asked, and who meets whom in exhaustive interchange."""
+
+from typing import Any
+
 import numpy as np
 import pytest
 
-from ctlpp.analysis.inputs import Inputs
+from ctlpp.analysis.inputs import Array, Inputs
+from ctlpp.analysis.interchange import base_of, count_turns
 from ctlpp.benchmark.dataset import generate
-from ctlpp.benchmark.language import Examples
-from ctlpp.benchmark.task import Task
 
-SMALL = {"symbols": 4, "functions": 8, "max_length": 3, "train": 90, "iid": 9, "ood": 9}
-STAGED = {"symbols": 4, "functions": 12, "max_length": 4, "train": 300, "iid": 9, "ood": 9} | {
-    "shared_functions": 4,
-    "shared_symbols": 2,
+SMALL: dict[str, Any] = {
+    "protocol": "text",
+    "symbols": 4,
+    "functions": 8,
+    "max_length": 3,
+    "train": 90,
+    "iid": 9,
+    "ood": 9,
+}
+STAGED = {"functions": 12, "max_length": 4, "train": 300, "shared_functions": 4, "shared_symbols": 2}
+SETTINGS: dict[str, dict[str, int]] = {
+    "A": {},
+    "R": {},
+    "S": STAGED,
+    "CTL": {"symbols": 3, "functions": 5},
+    "A tiny": {"symbols": 2, "functions": 2, "max_length": 2, "train": 4, "iid": 0, "ood": 2},
+    "A full": {"symbols": 8, "functions": 32, "train": 2000},
 }
 
 
-def make(variant: str, **more: str) -> Task:
-    return generate(variant, **{**(STAGED if variant == "S" else SMALL), **more}).task
+def make(name: str) -> Inputs:
+    return Inputs(generate(name.split()[0], **SMALL | SETTINGS[name]).task)
 
 
-@pytest.mark.parametrize("variant", ["A", "R", "S", "CTL"])
-def test_pairs_are_in_training_or_test_as_the_languages_say(variant: str) -> None:
-    task = make(variant)
-    inputs = Inputs.of(task)
-    first, second, symbol = (index.ravel() for index in np.indices(inputs.answer.shape))
-    examples = Examples(starts=symbol, functions=np.stack([first, second], axis=1))
-    assert (inputs.train.ravel() == task.language("train").contains(examples)).all()
-    if variant != "CTL":
-        assert (inputs.ood.ravel() == task.language("ood").contains(examples)).all()
-    assert (inputs.answer.ravel() == examples.outputs(task.table)).all()
+@pytest.mark.parametrize("name", SETTINGS)
+def test_pairs_are_in_training_or_test_as_the_languages_say(name: str) -> None:
+    inputs = make(name)
+    task, functions = inputs.task, inputs.value.tolist()
+    for (f, g, s), answer in np.ndenumerate(inputs.answer[:8, ::3]):
+        assert answer == functions[3 * g][functions[f][s]]
+    assert (inputs.train.ravel() == task.language("train").contains(inputs.pairs)).all()
+    if name != "CTL":  # its test has longer examples only
+        only_test = task.language("ood").contains(inputs.pairs) & ~inputs.train.ravel()
+        assert (inputs.ood.ravel() == only_test).all()
 
 
 @pytest.mark.parametrize("order", ["right-to-left", "left-to-right"])
 def test_tokens_are_those_of_the_dataset(order: str) -> None:
     dataset = generate("A", **SMALL, order=order)
-    inputs = Inputs.of(dataset.task)
+    inputs = Inputs(dataset.task)
     tokens, targets = dataset.tensors("pairs")[2]
     expected = {tuple(row): int(target) for row, target in zip(tokens.tolist(), targets, strict=True)}
     rows = inputs.pairs_with(np.arange(inputs.n_functions)).tolist()  # ordered by the second function
     answers = inputs.answer.swapaxes(0, 1).ravel().tolist()
-    found = {tuple(row): answer for row, answer in zip(rows, answers, strict=True)}
-    assert found == expected
-    assert sorted(map(tuple, inputs.singles().tolist())) == sorted(
-        map(tuple, dataset.tensors("singles")[1][0].tolist())
-    )
+    assert {tuple(row): answer for row, answer in zip(rows, answers, strict=True)} == expected
+    singles = dataset.tensors("singles")[1][0].tolist()
+    assert sorted(map(tuple, inputs.singles().tolist())) == sorted(map(tuple, singles))
 
 
-@pytest.mark.parametrize("variant", ["A", "R", "S"])
-def test_donors_and_bases_are_pairs_that_training_knows_wherever_it_knows_one(variant: str) -> None:
-    inputs = Inputs.of(make(variant))
+def test_what_is_compared_follows_from_the_graphs() -> None:
+    assert make("A").partners == {"a": ("b",), "b": ("a",)}
+    assert make("S").partners == {"a1": ("b1",), "b1": ("a1",)}
+    assert make("CTL").partners == {}
+
+
+def test_means_by_group_are_those_of_pairs_counted_one_by_one() -> None:
+    inputs, random = make("S"), np.random.default_rng(0)
+    numbers = random.uniform(size=(2, *inputs.answer.shape))
+    numbers[random.uniform(size=numbers.shape) < 0.5] = np.nan
+    for labels in (None, np.arange(inputs.n_functions) % 2):
+        first = inputs.group_of if labels is None else labels
+        means, counts = inputs.means(numbers, labels)
+        for (seed, value, a, b), mean in np.ndenumerate(means):
+            cells = [
+                numbers[seed, f, g, inputs.start[f, value]]
+                for f, g in np.ndindex(numbers.shape[1:3])
+                if (first[f], inputs.group_of[g]) == (a, b)
+            ]
+            known = [cell for cell in cells if np.isfinite(cell)]
+            expected = np.mean(known) if known else np.nan
+            assert mean == pytest.approx(expected, nan_ok=True)
+            assert counts[seed, value, a, b] == len(known)
+
+
+@pytest.mark.parametrize("name", ["A", "R", "S"])
+def test_donors_and_bases_are_pairs_that_training_knows_wherever_it_knows_one(name: str) -> None:
+    inputs = make(name)
     known = inputs.familiarity
     for function, symbol in np.ndindex(inputs.value.shape):
         assert known[function, inputs.donors[function, symbol], symbol] == known[function, :, symbol].max()
@@ -54,10 +93,6 @@ def test_donors_and_bases_are_pairs_that_training_knows_wherever_it_knows_one(va
         first = inputs.bases[second, value]
         best = max(known[f, second, inputs.start[f, value]] for f in range(inputs.n_functions))
         assert known[first, second, inputs.start[first, value]] == best
-
-
-def test_a_base_never_has_the_donors_value_and_all_bases_are_used() -> None:
-    inputs = Inputs.of(make("R"))
     donor, second = (index.ravel() for index in np.indices((inputs.value.size, inputs.n_functions)))
     base = inputs.base_for(donor, second)
     assert (base // inputs.n_symbols == second).all()
@@ -65,7 +100,45 @@ def test_a_base_never_has_the_donors_value_and_all_bases_are_used() -> None:
     assert (np.bincount(base) > 0).all()
 
 
-def test_what_is_compared_follows_from_the_graphs() -> None:
-    assert Inputs.of(make("A")).partners == {"a": ("b",), "b": ("a",)}
-    assert Inputs.of(make("S")).partners == {"a1": ("b1",), "b1": ("a1",)}
-    assert Inputs.of(make("CTL")).partners == {}
+def bases(inputs: Inputs, turn: int) -> Array:
+    """The base of every donor and consumer in exhaustive interchange. (F · symbols, F)"""
+    return base_of(inputs, np.arange(inputs.n_functions), turn).T
+
+
+@pytest.mark.parametrize("name", ["A tiny", "R", "CTL", "A full"])
+def test_in_a_turn_every_input_is_patched_once_with_another_value_and_first_functions_alternate(
+    name: str,
+) -> None:
+    inputs = make(name)
+    values = inputs.value.ravel()
+    for turn in {0, 1, count_turns(inputs) - 1}:
+        every = bases(inputs, turn)  # (donors, consumers)
+        assert (values[every] != values[:, None]).all()
+        assert (np.sort(every, axis=0) == np.arange(inputs.value.size)[:, None]).all()
+        assert (np.sort(every // inputs.n_symbols, axis=1) == np.arange(inputs.n_functions)).all()
+
+
+@pytest.mark.parametrize("name", ["A tiny", "R", "CTL"])
+def test_in_all_turns_every_donor_meets_every_base_of_another_value_once(name: str) -> None:
+    inputs = make(name)
+    values = inputs.value.ravel()
+    every = np.stack([bases(inputs, turn) for turn in range(count_turns(inputs))])
+    for donor, consumer in np.ndindex(every.shape[1:]):  # every: (turns, donors, consumers)
+        assert sorted(every[:, donor, consumer]) == np.flatnonzero(values != values[donor]).tolist()
+
+
+@pytest.mark.parametrize("name", ["R", "A full"])
+def test_half_of_the_bases_are_known_for_every_symbol_and_group_and_values_meet_evenly(name: str) -> None:
+    """So that symbols and groups can be compared with each other."""
+    inputs = make(name)
+    every, values, n = bases(inputs, 0), inputs.value.ravel(), inputs.n_symbols
+    function, symbol = np.divmod(every, n)
+    known = inputs.train[function, np.arange(inputs.n_functions), symbol]  # (donors, consumers)
+    for group in inputs.groups:
+        assert (known[:, inputs.members(group)].mean(axis=1) == 0.5).all()
+    met = np.zeros((n, n), dtype=int)
+    np.add.at(met, (np.broadcast_to(values[:, None], every.shape), values[every]), 1)
+    even = every.size / (n * (n - 1))
+    assert (np.diag(met) == 0).all()
+    assert met.max() <= 1.15 * even
+    assert met[~np.eye(n, dtype=bool)].min() >= 0.85 * even

@@ -1,20 +1,24 @@
-"""Exhaustive interchange against theory and against the plainest loop."""
+"""Exhaustive interchange against theory and the plainest loop; where the value is; how seeds are run."""
 
 from dataclasses import replace
+from functools import partial
+from threading import Event, get_ident
 
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ctlpp.analysis import interchange
-from ctlpp.analysis.analysis import STAGES, Analysis, analyze
+from ctlpp.analysis.analysis import Analysis, Interchange, analyze
 from ctlpp.analysis.inputs import Array, Inputs
-from ctlpp.analysis.interchange import count_turns
-from ctlpp.analysis.states import Layout, PatchableModel, activations
+from ctlpp.analysis.interchange import choose
+from ctlpp.analysis.states import Layout, LeanNDR, PatchableModel, activations, in_parts
 from ctlpp.benchmark.dataset import generate
 from ctlpp.benchmark.task import Task
 from ctlpp.models.activations import Activations, editing, record, recording
+from ctlpp.models.ndr import NDR
 from ctlpp.models.zoo import build
 from ctlpp.training.crowd import Crowd, init_crowd
 
@@ -28,123 +32,51 @@ def make(name: str, task: Task, seeds: list[int]) -> Crowd:
     return init_crowd(lambda v, c: build(name, v, c, "quick"), task.vocabulary.size, task.n_symbols, seeds)
 
 
-def test_a_systematic_network_is_right_for_every_donor_consumer_and_base(
-    systematic: Crowd, task: Task
-) -> None:
-    for bases in (1, 3, None):
-        found = analyze(systematic, task, bases=bases)
-        assert found.interchange is not None
-        assert found.interchange.shape == (2, 8, 8, 4)
-        assert (found.interchange == 1).all()
-        assert found.bases == bases or found.bases == 8 * 3
+def exchanged(found: Analysis) -> Interchange:
+    assert found.interchange is not None
+    return found.interchange
 
 
-def test_with_a_code_a_group_every_donor_is_understood_by_its_own_group_and_no_other(
-    two_codes: Crowd, task: Task
-) -> None:
-    for bases in (1, None):
-        found = analyze(two_codes, task, bases=bases)
-        inputs, exchanged = found.inputs, found.interchange
-        assert exchanged is not None
-        own = inputs.group_of[:, None] == inputs.group_of
-        assert (exchanged[:, own] == 1).all()
-        # what it does not understand it answers with symbol 0, whatever the base was
-        assert (exchanged[:, ~own] == (inputs.answer == 0)[~own]).all()
-
-
-def patched(value: Tensor, new: Tensor, layout: Layout, option: int, order: str) -> Tensor:
-    """One example's state with the chosen part of another's."""
+def patched(value: Tensor, new: Tensor, layout: Layout, option: int) -> Tensor:
+    """States of some examples with the chosen part of another's; the task is written from right to left."""
     value = value.clone()
     if layout.kind == "columns":
-        columns = list(layout.positions(value.shape[1], order).values())[option]
+        columns = list(layout.positions(value.shape[1], "right-to-left").values())[option]
         value[:, columns] = new[:, columns]
-        return value
-    if layout.kind == "directions":
+    elif layout.kind == "directions":
         value[option] = new[option]
-        return value
-    return new
+    else:
+        value[:] = new
+    return value
 
 
-def answer_with(model: nn.Module, found: Analysis, row: int, base: Tensor, donor: Activations) -> int:
-    """The answer to one input with another one's state at the seed's position."""
-    assert found.layout is not None
-    assert found.position is not None
-    layout, (level, option), order = found.layout, found.position[row].tolist(), found.inputs.task.order
-
-    def edit(name: str, i: int, value: Tensor) -> Tensor:
-        here = name in layout.names and i == level
-        return patched(value, donor[name][level], layout, option, order) if here else value
-
-    with torch.no_grad(), editing(edit):
-        return int(model(base).argmax())
+def exchange(
+    seen: Activations, layout: Layout, level: int, option: int, name: str, i: int, value: Tensor
+) -> Tensor:
+    """An edit: the donor's state at one layer or step."""
+    here = name in layout.names and i == level
+    return patched(value, seen[name][i], layout, option) if here else value
 
 
 def shares_one_by_one(found: Analysis, crowd: Crowd) -> Array:
     """Every donor into every base of another value of every consumer: the share of right answers."""
-    inputs, shares = found.inputs, np.zeros((len(crowd.seeds), *found.inputs.answer.shape))
-    for row, seed in enumerate(crowd.seeds):
-        model = crowd.member(seed).eval()
-        for (f, s), donor in zip(np.ndindex(inputs.value.shape), inputs.donor_tokens(), strict=True):
+    inputs, places = found.inputs, exchanged(found).position
+    shares = np.zeros((len(crowd.seeds), *inputs.answer.shape))
+    layout = Layout.of(activations(crowd, inputs.singles())[0])
+    assert layout is not None
+    for row, (seed, (level, option)) in enumerate(zip(crowd.seeds, places.tolist(), strict=True)):
+        model, donors = crowd.member(seed).eval(), inputs.donor_tokens()
+        for (f, s), donor in zip(np.ndindex(inputs.value.shape), donors, strict=True):
             with torch.no_grad(), recording() as seen:
                 model(donor[None])
-            others = list(zip(*np.nonzero(inputs.value != inputs.value[f, s]), strict=True))
+
+            edit = partial(exchange, seen, layout, level, option)
+            first, symbol = np.nonzero(inputs.value != inputs.value[f, s])
             for g in range(inputs.n_functions):
-                bases = [inputs.tokens(np.array([t]), np.array([h]), np.array([g])) for h, t in others]
-                right = [
-                    answer_with(model, found, row, base, seen) == inputs.answer[f, g, s] for base in bases
-                ]
-                shares[row, f, g, s] = np.mean(right)
+                with torch.no_grad(), editing(edit):
+                    answers = model(inputs.tokens(symbol, first, np.full(len(first), g))).argmax(-1)
+                shares[row, f, g, s] = (answers.numpy() == inputs.answer[f, g, s]).mean()
     return shares
-
-
-@pytest.mark.parametrize("name", ["ndr", "transformer", "lstm", "gru"])
-def test_all_bases_give_what_a_loop_over_donors_consumers_and_bases_gives(name: str, tiny: Task) -> None:
-    crowd = make(name, tiny, [1, 2])
-    found = analyze(crowd, tiny, bases=None)
-    assert found.interchange is not None
-    assert found.bases == count_turns(found.inputs) == 8
-    np.testing.assert_allclose(found.interchange, shares_one_by_one(found, crowd), atol=1e-6)
-
-
-@pytest.mark.parametrize("name", ["ndr", "rnn"])
-def test_some_bases_are_a_part_of_all(name: str, tiny: Task) -> None:
-    """Each turn adds one base to every donor and consumer, so that counts never fall."""
-    crowd = make(name, tiny, [1, 2])
-    before, last = np.zeros(1), 0
-    for bases in (1, 2, 3, 4, 8):
-        found = analyze(crowd, tiny, bases=bases)
-        assert found.interchange is not None
-        counts = found.interchange * bases
-        np.testing.assert_allclose(counts, counts.round(), atol=1e-5)
-        added = counts - before
-        assert added.min() > -1e-5
-        assert added.max() < bases - last + 1e-5
-        before, last = counts, bases
-
-
-@pytest.mark.parametrize("at_once", [1, 3])
-def test_it_does_not_matter_how_many_consumers_are_asked_at_once(
-    at_once: int, two_codes: Crowd, task: Task, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    expected = analyze(two_codes, task, bases=2)
-    monkeypatch.setattr(interchange, "AT_ONCE", at_once)
-    told: list[int] = []
-    found = analyze(two_codes, task, bases=2, advance=told.append)
-    assert sum(told) == STAGES * len(two_codes.seeds)
-    assert found.interchange is not None
-    assert expected.interchange is not None
-    np.testing.assert_array_equal(found.answers, expected.answers)
-    np.testing.assert_array_equal(found.interchange, expected.interchange)
-    for kind, stitched in expected.stitched.items():
-        np.testing.assert_array_equal(found.stitched[kind], stitched)
-
-
-def test_more_bases_than_there_are_or_none_are_refused(tiny: Task, systematic: Crowd) -> None:
-    for bases in (0, 9, -1):
-        with pytest.raises(
-            ValueError, match=f"bases {bases}: every donor and consumer has 8 bases of another value"
-        ):
-            analyze(systematic, tiny, bases=bases)
 
 
 class Looking(nn.Module):
@@ -152,11 +84,8 @@ class Looking(nn.Module):
 
     def __init__(self, vocab_size: int, n_classes: int) -> None:
         super().__init__()
-        self.embed, self.mix, self.classify = (
-            nn.Embedding(vocab_size, 8),
-            nn.Linear(8, 8),
-            nn.Linear(8, n_classes),
-        )
+        self.embed, self.mix = nn.Embedding(vocab_size, 8), nn.Linear(8, 8)
+        self.classify = nn.Linear(8, n_classes)
 
     def forward(self, tokens: Tensor) -> Tensor:
         x = h = self.embed(tokens)
@@ -166,29 +95,151 @@ class Looking(nn.Module):
         return out
 
 
-def how_it_goes_on(crowd: Crowd, task: Task) -> str:
-    inputs = Inputs.of(task)
-    layout = Layout.of(activations(crowd, inputs.singles())[0])
-    assert layout is not None
-    return PatchableModel.of(crowd, layout, inputs.base_tokens()).needed_input
-
-
-def test_a_model_whose_columns_hold_everything_reads_nothing_again(tiny: Task) -> None:
-    for name, expected in (("ndr", "nothing"), ("transformer", "nothing"), ("lstm", "everything")):
-        assert how_it_goes_on(make(name, tiny, [1, 2]), tiny) == expected
-
-
-def test_a_model_that_cannot_go_on_from_a_state_reads_its_whole_input(tiny: Task) -> None:
-    crowd = init_crowd(Looking, tiny.vocabulary.size, 3, seeds=[0, 1])
-    assert how_it_goes_on(crowd, tiny) == "everything"
+@pytest.mark.parametrize("name", ["ndr", "transformer", "lstm", "gru", "looking"])
+def test_all_bases_give_what_a_loop_over_donors_consumers_and_bases_gives(name: str, tiny: Task) -> None:
+    """Only a model whose columns hold everything reads nothing again when it goes on from a state."""
+    own = init_crowd(Looking, tiny.vocabulary.size, 3, seeds=[0, 1])
+    crowd = own if name == "looking" else make(name, tiny, [1, 2])
     found = analyze(crowd, tiny, bases=None)
-    assert found.interchange is not None
-    np.testing.assert_allclose(found.interchange, shares_one_by_one(found, crowd), atol=1e-6)
+    np.testing.assert_allclose(exchanged(found).right["none"], shares_one_by_one(found, crowd), atol=1e-6)
+    layout = Layout.of(activations(crowd, found.inputs.singles())[0])
+    assert layout is not None
+    model = PatchableModel.of(crowd, layout, found.inputs.base_tokens())
+    assert model.reads_again == (name not in ("ndr", "transformer"))
 
 
-def test_progress_adds_up_to_a_hundred_steps_a_seed(tiny: Task) -> None:
-    for name, bases, vectorised in (("ndr", 1, True), ("gru", 5, True), ("lstm", 2, False)):
-        crowd, done = replace(make(name, tiny, [0, 1, 2]), vectorised=vectorised), list[int]()
-        analyze(crowd, tiny, bases=bases, advance=done.append)
-        assert sum(done) == 300
-        assert min(done) >= 0
+def test_neither_consumers_at_once_nor_vectorising_matter_and_progress_adds_up_to_the_seeds(
+    two_codes: Crowd, task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = analyze(two_codes, task, bases=2)
+    for at_once, vectorised in ((1, True), (3, False)):
+        monkeypatch.setattr(interchange, "AT_ONCE", at_once)
+        told: list[float] = []
+        crowd = replace(two_codes, vectorised=vectorised)
+        found = analyze(crowd, task, bases=2, start=lambda seeds, told=told: told.append)  # type: ignore[misc]
+        assert sum(told) == pytest.approx(len(two_codes.seeds))
+        np.testing.assert_array_equal(found.answers, expected.answers)
+        for kind, right in exchanged(expected).right.items():
+            np.testing.assert_array_equal(exchanged(found).right[kind], right)
+        for name, values in expected.measures.items():
+            np.testing.assert_allclose(found.measures[name], values, atol=1e-5, err_msg=name)
+
+
+def test_more_bases_than_there_are_or_none_are_refused(tiny: Task, systematic: Crowd) -> None:
+    for bases in (0, 9, -1):
+        line = f"bases {bases}: every donor and consumer has 8 bases of another value"
+        with pytest.raises(ValueError, match=line):
+            analyze(systematic, tiny, bases=bases)
+
+
+class Veiled(nn.Module):
+    """Applies functions by table, and shifts each result by the start symbol, which only its column tells."""
+
+    def __init__(self, task: Task) -> None:
+        super().__init__()
+        self.n, self.functions = task.n_symbols, task.n_functions
+        self.table = torch.tensor(task.table.tolist())
+
+    def forward(self, tokens: Tensor) -> Tensor:  # (B, L + 2): f_L … f_1 s end
+        last = tokens.shape[1] - 2  # the symbol's column
+        shown = torch.where(torch.arange(last + 2) == last, tokens - self.functions, 0) % self.n
+        h = F.one_hot(shown, self.n).float()  # (B, T, n)
+        for column in range(last - 1, -1, -1):
+            shift = h[:, last].argmax(-1)
+            before = h[:, column + 1].argmax(-1) - (0 if column == last - 1 else shift)
+            new = self.table[tokens[:, column], before % self.n] + shift
+            here = (torch.arange(last + 2) == column)[None, :, None]
+            h = record("state", torch.where(here, F.one_hot(new % self.n, self.n).float()[:, None], h))
+        answer = (h[:, 0].argmax(-1) - h[:, last].argmax(-1)) % self.n
+        return record("readout", F.one_hot(answer, self.n).float())
+
+
+def test_a_note_tells_how_many_seeds_have_all_columns_of_the_prefix_exchanged(task: Task) -> None:
+    found = analyze(Veiled(task), task)
+    assert exchanged(found).changed[exchanged(found).position[0, 1]] == "prefix"
+    assert found.notes == [
+        "1 of 1 seed: no single column carries the value; all columns of the prefix are exchanged together,"
+        " which early in the network comes near to exchanging the input"
+    ]
+
+
+def test_the_last_of_the_best_places_is_taken_and_several_columns_only_if_no_single_one_will_do() -> None:
+    several = torch.tensor([False, False, True])
+    clear = torch.tensor([[0.1, 0.95, 1.0], [0.1, 0.94, 1.0], [0.5, 0.2, 0.3]])
+    spread = torch.tensor([[0.1, 0.6, 0.9], [0.1, 0.5, 0.7], [0.5, 0.2, 0.3]])
+    index, option = choose(torch.stack([clear, spread]), several)
+    assert index.tolist() == [1, 0]
+    assert option.tolist() == [1, 2]
+
+
+def test_activations_are_those_of_each_module_vectorised_or_not(tiny: Task) -> None:
+    tokens = Inputs(tiny).singles()
+    for crowd in (make("ndr", tiny, [4]), make("ndr", tiny, [4, 7])):
+        for vectorised in (True, False):
+            seen, logits = activations(replace(crowd, vectorised=vectorised), tokens)
+            for row, seed in enumerate(crowd.seeds):
+                with torch.no_grad(), recording() as own:
+                    expected = crowd.member(seed).eval()(tokens)
+                torch.testing.assert_close(logits[row], expected)
+                torch.testing.assert_close([value[row] for value in seen["state"]], own["state"])
+
+
+def small_ndr(depth: int = 4, seeds: int = 1) -> Crowd:
+    made = init_crowd(
+        lambda v, c: NDR(v, c, width=16, heads=2, hidden=24, depth=depth, test_depth=depth),
+        11,
+        3,
+        list(range(seeds)),
+    )
+    for value in made.parameters().values():  # scales and biases that are not 1 and 0
+        value += 0.3 * torch.randn(value.shape, generator=torch.Generator().manual_seed(value.numel()))
+    return made
+
+
+def test_the_ndr_with_less_arithmetic_gives_the_states_and_logits_of_the_module() -> None:
+    for depth, length in ((1, 3), (2, 4), (5, 3), (5, 7)):
+        alone = small_ndr(depth)
+        lean = LeanNDR.of(alone)
+        assert lean is not None
+        tokens = torch.randint(11, (9, length), generator=torch.Generator().manual_seed(0))
+        with torch.no_grad(), recording() as seen:
+            logits = alone.member(0).eval()(tokens)
+        for level, state in enumerate(seen["state"]):
+            torch.testing.assert_close(lean.state(tokens, level), state, atol=1e-5, rtol=1e-4)
+            torch.testing.assert_close(lean.logits_from(state, level), logits, atol=1e-5, rtol=1e-4)
+    assert LeanNDR.of(small_ndr(seeds=2)) is None
+    assert LeanNDR.of(init_crowd(type("Own", (NDR,), {}), 11, 3, [0])) is None
+
+
+@pytest.fixture
+def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.get_num_threads", lambda: 2)
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: {0, 1})
+
+
+@pytest.mark.usefixtures("two_cores")
+def test_parts_come_back_in_order_and_one_left_over_has_all_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of three seeds on two cores, two go side by side, and then the third on both."""
+    cores: dict[int, int] = {}  # by thread
+    monkeypatch.setattr("torch.set_num_threads", lambda number: cores.update({get_ident(): number}))
+    crowd = replace(init_crowd(Looking, 8, 3, [5, 1, 4]), vectorised=False)
+    found = in_parts(crowd, lambda part, in_vain: (part.seeds[0], cores[get_ident()]))
+    assert found == [(5, 1), (1, 1), (4, 2)]
+    assert cores[get_ident()] == 2, "and afterwards everything is as before"
+
+
+@pytest.mark.usefixtures("two_cores")
+def test_after_an_error_the_other_parts_learn_that_they_may_stop() -> None:
+    """With many bases a seed takes long, and whoever presses Ctrl-C does not want to wait for it."""
+    crowd, begun, stopped = init_crowd(Looking, 8, 3, [0, 1]), Event(), []
+
+    def work(part: Crowd, in_vain: Event) -> None:
+        if part.seeds == (0,):
+            begun.wait(20)
+            raise KeyboardInterrupt
+        begun.set()
+        stopped.append(in_vain.wait(20))
+
+    with pytest.raises(KeyboardInterrupt):
+        in_parts(replace(crowd, vectorised=False), work)
+    assert stopped == [True]

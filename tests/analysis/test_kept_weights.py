@@ -9,27 +9,26 @@ import json
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 import safetensors.torch
 
 from ctlpp.analysis.analysis import analyze
 from ctlpp.benchmark.task import Task
 from ctlpp.models.zoo import find_model
-from ctlpp.runs.history import History
+from ctlpp.runs.history import read_history
 from ctlpp.statistics.summary import correlate
-from ctlpp.storage.task_json import from_json
+from ctlpp.storage.folder import task_from_dict
 from ctlpp.training.crowd import Crowd, init_crowd
 
 RUNS = Path(__file__).parents[2] / "results" / "runs"
 EXPECTED = json.loads(Path(__file__).with_name("kept_weights.json").read_text())
-DIFFERS = {"lstm-R-released/0-24": ("stitch_orthogonal", "stitch_affine")}
+DIFFERS = {"lstm-R-clean/0-24": ("stitch_orthogonal", "stitch_affine")}
 
 
 def load_kept(run: Path, seeds: list[int]) -> tuple[Crowd, Task]:
     """A crowd of the seeds whose weights are kept, and the task they were trained on."""
     config = json.loads((run / "config.json").read_text())
-    task, *_ = from_json(json.dumps({"splits": {}, **config["task"]}))
+    task = task_from_dict(config["task"])
     _, factory, _ = find_model(config["model"], config["preset"], config["options"])
     crowd = init_crowd(factory, config["vocab_size"], config["n_classes"], seeds)
     for row, seed in enumerate(seeds):
@@ -43,20 +42,20 @@ def test_measures_and_places_are_what_they_were(name: str) -> None:
     expected = EXPECTED[name]
     crowd, task = load_kept(RUNS / name, [int(seed) for seed in expected])
     found = analyze(crowd, task)
-    assert found.position is not None
-    assert found.effect is not None
+    places = found.interchange
+    assert places is not None
     for row, own in enumerate(expected.values()):
         measures = {measure: float(values[row]) for measure, values in found.measures.items()}
         assert measures == pytest.approx(own["measures"], abs=1e-5)
-        level, part = found.position[row].tolist()
-        assert (level, found.changed[part]) == (own["place"]["level"], own["place"]["part"])
-        assert found.effect[row, level, part] == pytest.approx(own["place"]["effect"], abs=1e-5)
+        level, part = places.position[row].tolist()
+        assert (level, places.changed[part]) == (own["place"]["level"], own["place"]["part"])
+        assert places.effect[row, level, part] == pytest.approx(own["place"]["effect"], abs=1e-5)
 
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_committed_analyses_say_the_same(name: str) -> None:
     committed = json.loads((RUNS / name / "analysis" / "analysis.json").read_text())
-    history = History.of(pq.read_table(RUNS / name / "metrics.parquet"), tuple(committed["seeds"]))
+    history = read_history(RUNS / name / "metrics.parquet")
     ood = history.final("ood")
     for split, values in committed["accuracy"].items():
         assert history.final(split) == pytest.approx(values, abs=1e-5)

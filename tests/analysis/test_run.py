@@ -9,16 +9,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.analysis.conftest import RECIPE, ctlpp
-from torch import nn
+from tests.analysis.conftest import RECIPE, bag, ctlpp
 
-from ctlpp.analysis.run import fresh_folder, study_run
+from ctlpp.analysis.analysis import Study, study_run
 from ctlpp.benchmark.dataset import Dataset, generate
 from ctlpp.figures import run as whole_run
 from ctlpp.figures.run import analyze_run, title_of
 from ctlpp.training.train import train
 
-SIZES = {"symbols": 3, "functions": 6, "max_length": 3, "train": 60, "iid": 9, "ood": 9}
+SIZES: dict[str, Any] = {
+    "protocol": "text",
+    "symbols": 3,
+    "functions": 6,
+    "max_length": 3,
+    "train": 60,
+    "iid": 9,
+    "ood": 9,
+}
 
 
 def change_config(run: Path, **changes: object) -> None:
@@ -98,17 +105,6 @@ def test_a_mistake_is_one_line_and_exit_code_2_and_nothing_is_written(
         assert sorted(run.rglob("*")) == before
 
 
-def test_the_command_says_what_it_found_and_where(
-    run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, out, err = ctlpp(monkeypatch, capsys, "analyze", run, "--seeds", "2-2", "--device", "cpu")
-    assert (code, err) == (0, "")
-    assert "interchange across" in out
-    assert "ndr on R, 1 seed" in out
-    assert str(run / "analysis") in out.replace("\n", "")
-    assert json.loads((run / "analysis" / "analysis.json").read_text())["seeds"] == [2]
-
-
 def test_an_unfinished_run_is_analysed_on_request_from_its_newest_whole_checkpoint(run: Path) -> None:
     unfinish(run)
     study = study_run(run, unfinished=True, seeds=[0])
@@ -120,92 +116,66 @@ def test_an_unfinished_run_is_analysed_on_request_from_its_newest_whole_checkpoi
     assert "step-000000030.safetensors is damaged" in note
 
 
-def test_force_replaces_an_analysis_and_nothing_else(run: Path) -> None:
+def test_force_replaces_an_analysis_and_what_cannot_be_replaced_is_refused_before_anything_is_computed(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for force in (False, True):
         analyze_run(run, seeds=[3], figures=False, device="cpu", force=force)
+    monkeypatch.setattr(whole_run, "study_run", lambda *_, **__: pytest.fail("computed"))
+    with pytest.raises(ValueError, match="exists already"):
+        analyze_run(run)
     (run / "analysis" / "analysis.json").unlink()
     with pytest.raises(ValueError, match="is not an analysis, so it is not replaced"):
         analyze_run(run, force=True)
 
 
-def test_what_cannot_be_replaced_is_refused_before_anything_is_computed(
-    run: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    here = run.with_name("here")
-    here.mkdir()
-    (here / "analysis.json").write_text("old")
-    (here / "link").symlink_to(here)
-    monkeypatch.chdir(here)
-    monkeypatch.setattr(whole_run, "study_run", lambda *_, **__: pytest.fail("computed"))
-    for out, line in (("link", "link is a link"), (".", ". is the current folder or one above it")):
-        with pytest.raises(ValueError, match=line):
-            analyze_run(run, out, force=True)
-    assert (here / "analysis.json").read_text() == "old"
-
-
-@pytest.mark.parametrize("failure", [KeyboardInterrupt, OSError(5, "Input/output error")])
-def test_an_old_analysis_is_kept_until_the_new_one_is_in_its_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: Any
-) -> None:
-    folder, rename = tmp_path / "analysis", Path.rename
-    folder.mkdir()
-    (folder / "analysis.json").write_text("old")
-
-    def fail(path: Path, target: Path) -> Path:
-        if path.name.endswith(".part"):
-            raise failure
-        return rename(path, target)
-
-    monkeypatch.setattr(Path, "rename", fail)
-    with pytest.raises((KeyboardInterrupt, ValueError)), fresh_folder(folder, force=True) as place:
-        (place / "analysis.json").write_text("new")
-    assert (folder / "analysis.json").read_text() == "old"
-    assert list(tmp_path.iterdir()) == [folder]
-
-
-def test_a_run_without_a_task_is_analysed_with_the_dataset_it_is_given(
-    run: Path, dataset: Dataset, tmp_path: Path
-) -> None:
-    forget_task(run)
-    dataset.save(tmp_path / "data")
-    assert study_run(run, seeds=[0], data=tmp_path / "data").analysis.seeds == (0,)
-    generate("R", **SIZES | {"symbols": 4}).save(tmp_path / "other")
-    with pytest.raises(ValueError, match=r"other has 11 tokens, the run in .* was trained with 10"):
-        study_run(run, data=tmp_path / "other")
-
-
-def test_a_run_that_names_its_task_is_not_analysed_as_if_it_were_of_another(
+def test_a_dataset_is_needed_by_a_run_without_a_task_and_must_be_that_of_the_run(
     run: Path, dataset: Dataset, tmp_path: Path
 ) -> None:
     dataset.save(tmp_path / "same")
-    assert study_run(run, seeds=[0], data=tmp_path / "same").analysis.seeds == (0,)
     generate("R", seed=7, **SIZES).save(tmp_path / "functions")
     generate("A", **SIZES).save(tmp_path / "graphs")
+    generate("R", **SIZES | {"symbols": 4}).save(tmp_path / "symbols")
     for other, line in (
         ("functions", r"functions has other functions than the run in .* was trained with \(\w\)"),
         ("graphs", r"graphs has other symbols, groups or graphs than the run in .* leave out data"),
+        ("symbols", r"symbols has 11 tokens, the run in .* was trained with 10"),
     ):
         with pytest.raises(ValueError, match=line):
             study_run(run, data=tmp_path / other)
+    for prepare in (lambda run: None, forget_task):
+        prepare(run)
+        assert study_run(run, seeds=[0], data=tmp_path / "same").analysis.seeds == (0,)
+    with pytest.raises(ValueError, match=r"symbols has 11 tokens"):
+        study_run(run, data=tmp_path / "symbols")
 
 
-def test_your_own_model_that_records_nothing_is_shown_as_what_it_is(dataset: Dataset, tmp_path: Path) -> None:
-    def bag(vocab_size: int, n_classes: int) -> nn.Module:
-        return nn.Sequential(nn.Embedding(vocab_size, 8), nn.AdaptiveAvgPool2d((1, n_classes)), nn.Flatten(1))
-
-    train(bag, dataset, seeds=[0, 1], recipe=RECIPE, out=tmp_path / "run", device="cpu", observers=[])
-    with pytest.raises(ValueError, match=r"model .*bag"):
-        analyze_run(tmp_path / "run", device="cpu")
-    study = analyze_run(tmp_path / "run", device="cpu", factory=bag, formats=["svg"])
-    assert len(study.analysis.notes) == 2
-    content = json.loads((tmp_path / "run" / "analysis" / "analysis.json").read_text())
-    assert content["notes"] == study.analysis.notes
+def test_the_command_says_what_it_found_and_where_and_what_your_own_model_does_not_allow(
+    dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, folder = tmp_path / "run", tmp_path / "run" / "analysis"
+    settings: dict[str, Any] = {"recipe": RECIPE, "device": "cpu", "observers": []}
+    train("tests.analysis.conftest:bag", dataset, seeds=[0, 1], out=run, **settings)
+    code, out, err = ctlpp(monkeypatch, capsys, "analyze", run, "--seeds", "1-1", "--device", "cpu")
+    content = json.loads((folder / "analysis.json").read_text())
+    assert (code, content["seeds"], len(content["notes"])) == (0, [1], 2)
+    assert err.splitlines() == [f"Note: {note}." for note in content["notes"]]
+    assert "conftest:bag on R, 1 seed" in out
+    assert "accuracy, new pairs" in out
+    assert str(folder) in out.replace("\n", "")
     assert "places" not in content
-    assert not (tmp_path / "run" / "analysis" / "interchange.parquet").exists()
+    assert not (folder / "interchange.parquet").exists()
+    drawn = {path.name for path in (folder / "figures").iterdir()}
+    names = ("curves", "lengths", "accuracy", "compatibility")
+    assert drawn == {f"{name}.{kind}" for name in names for kind in ("pdf", "png", "svg")}
+    train(lambda v, c: bag(v, c), dataset, seeds=[0], out=tmp_path / "callable", **settings)
+    with pytest.raises(ValueError, match=r"model .*lambda"):
+        analyze_run(tmp_path / "callable", device="cpu")
+    analyze_run(tmp_path / "callable", device="cpu", factory=bag, figures=False)
 
 
-def test_diverged_seeds_are_left_out_of_correlations(trained: Path) -> None:
-    study = study_run(trained)
+def test_diverged_seeds_are_left_out_of_correlations(written: tuple[Path, Study]) -> None:
+    study = written[1]
     assert study.correlations["codes"].seeds == 4
     study = replace(study, diverged={2: 11})
     assert study.trained.tolist() == [True, False, True, True]

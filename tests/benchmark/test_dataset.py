@@ -1,91 +1,56 @@
-"""Tensors and texts are views of the same examples; the same bytes in every process, and they are pinned."""
+"""Splits and tensors of a dataset; its bytes are pinned, and the same in every process."""
 
 import hashlib
 import json
 import os
 import subprocess
 import sys
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import chi2_contingency, chisquare
 
-from ctlpp.benchmark.dataset import Dataset, generate
-from ctlpp.benchmark.variants import ORDERS, PROTOCOLS, VARIANTS, Order
-from ctlpp.storage.folder import digest, rows
-from ctlpp.storage.task_json import to_json
+from ctlpp.benchmark.dataset import Dataset, balance, filled, generate
+from ctlpp.benchmark.variants import ORDERS, PROTOCOLS, VARIANTS, WEIGHTINGS
+from ctlpp.storage.folder import digest, pretty, rows, task_to_dict
 
-SMALL: dict[str, Any] = {"symbols": 4, "functions": 8, "max_length": 4, "train": 600, "iid": 40, "ood": 40}
+SMALL: dict[str, Any] = {"symbols": 4, "functions": 12, "max_length": 4, "train": 700, "iid": 90, "ood": 90}
+STAGED: dict[str, Any] = {"shared_functions": 4, "shared_symbols": 2}
+SINGLES, PAIRS = "text", "clean"  # protocols with all single applications in train, and with all pairs
+each_variant = pytest.mark.parametrize("variant", VARIANTS)
+each_protocol = pytest.mark.parametrize("protocol", PROTOCOLS)
 
 
 @cache
-def small(order: Order = "right-to-left") -> Dataset:
-    return generate("A", order=order, **SMALL)
+def small(variant: str, protocol: str = SINGLES, **options: Any) -> Dataset:
+    return generate(variant, protocol=protocol, **(SMALL | (STAGED if variant == "S" else {}) | options))
 
 
-@pytest.mark.parametrize("order", ORDERS)
-def test_tensors_by_length_are_the_texts_and_the_end_token(order: Order) -> None:
-    dataset = small(order)
-    vocabulary = dataset.task.vocabulary
-    for split in dataset.splits:
-        texts = iter(dataset.texts(split))
-        for length, (tokens, targets) in dataset.tensors(split).items():
-            assert tokens.dtype == targets.dtype == torch.int64
-            assert tokens.shape == (len(targets), length + 2)
-            assert (tokens[:, -1] == vocabulary.end).all()
-            for row, target in zip(tokens.tolist(), targets.tolist(), strict=True):
-                text, output = next(texts)
-                assert vocabulary.decode(row) == text
-                assert vocabulary.encode(text) == row
-                assert dataset.task.symbols[target] == output
-        assert next(texts, None) is None
+@cache
+def default(variant: str, protocol: str = SINGLES) -> Dataset:
+    return generate(variant, protocol=protocol)
 
 
-def test_padded_tensors_hold_the_same_rows_filled_up_with_end_tokens() -> None:
-    dataset = small()
-    for split in ("train", "ood", "pairs"):
-        tokens, targets, lengths = dataset.padded(split)
-        assert len(tokens) == len(targets) == len(lengths) == dataset.size(split)
-        assert tokens.shape[1] == max(dataset[split]) + 2
-        for length, (expected, expected_targets) in dataset.tensors(split).items():
-            here = lengths == length
-            assert torch.equal(tokens[here][:, : length + 2], expected)
-            assert torch.equal(targets[here], expected_targets)
-            assert (tokens[here][:, length + 1 :] == dataset.task.vocabulary.end).all()
+def by_length(dataset: Dataset, split: str) -> dict[int, int]:
+    return {length: len(examples) for length, examples in dataset[split].items()}
 
 
-def test_left_to_right_is_the_mirror_image_of_right_to_left() -> None:
-    right, left = (small(order) for order in ORDERS)
-    for split in right.splits:
-        mirrored = [(" ".join(text.split()[::-1]), output) for text, output in left.texts(split)]
-        assert mirrored == right.texts(split)
+def inputs(dataset: Dataset, split: str) -> set[str]:
+    return {text for text, _ in dataset.texts(split)}
 
 
-def test_right_to_left_applies_the_function_next_to_the_symbol_first() -> None:
-    table = small().task.functions
-    text, output = next(pair for pair in small().texts("train") if len(pair[0].split()) == 4)
-    third, second, first, start = text.split()
-    assert output == str(table[third][table[second][table[first][int(start)]]])
-
-
-def test_an_unknown_split_is_named() -> None:
-    with pytest.raises(
-        ValueError, match="unknown split 'test': choose from train, iid, ood, singles, pairs, any"
-    ):
-        small()["test"]
-
-
-def test_shared_examples_are_counted_also_where_they_are_long() -> None:
-    dataset = generate("CTL", symbols=4, functions=8, max_length=9, train=600, iid=40, ood=40)
-    assert dataset.shared("train", "train") == dataset.size("train")
-    assert dataset.shared("ood", "ood") == 40
-    assert dataset.shared("train", "ood") == dataset.shared("train", "iid") == 0
-
-
-def test_a_dataset_is_shown_in_one_line() -> None:
-    assert repr(small()).startswith("<A, paper: 600 train, 40 iid, 40 ood, ")
+def distinct(dataset: Dataset, split: str) -> int:
+    """How many different examples a split must have: with doubled pairs, train has some of them twice."""
+    sizes = by_length(dataset, split)
+    if split == "train" and dataset.settings.get("doubled_pairs"):
+        sizes[2] = dataset.task.language("train").count(2)
+    return sum(sizes.values())
 
 
 # sha256 of every split of the default datasets, and of what defines the task.
@@ -93,37 +58,269 @@ def test_a_dataset_is_shown_in_one_line() -> None:
 PINNED = json.loads((Path(__file__).parent / "checksums.json").read_text())
 
 
-def sums_of(variant: str, **options: Any) -> dict[str, str]:
-    dataset = generate(variant, **options)
-    task = to_json(dataset.task, dataset.settings, {})
+def sums_of(dataset: Dataset) -> dict[str, str]:
+    task = pretty(task_to_dict(dataset.task, dataset.settings, {})) + "\n"
     splits = {name: digest(rows(dataset.task, split)) for name, split in dataset.splits.items()}
     return {"task": hashlib.sha256(task.encode()).hexdigest()} | splits
 
 
-@cache
-def sums() -> dict[str, dict[str, str]]:
-    return {f"{v} {protocol}": sums_of(v, protocol=protocol) for v in VARIANTS for protocol in PROTOCOLS}
+def all_sums(make: Any) -> dict[str, dict[str, str]]:
+    return {f"{v} {protocol}": sums_of(make(v, protocol)) for v in VARIANTS for protocol in PROTOCOLS}
 
 
 def test_the_bytes_of_datasets_are_pinned() -> None:
-    assert sums() == PINNED
+    assert all_sums(default) == PINNED
 
 
 def test_a_second_process_makes_the_same_bytes_with_another_hash_seed_and_more_threads() -> None:
     other = {"PYTHONHASHSEED": "31337", "OMP_NUM_THREADS": "4", "ARROW_IO_THREADS": "4"}
-    program = [sys.executable, __file__]
+    program = [sys.executable, __file__, "small"]
     done = subprocess.run(program, env=os.environ | other, capture_output=True, text=True, check=True)
-    assert json.loads(done.stdout) == PINNED
+    assert json.loads(done.stdout) == all_sums(small)
 
 
 def test_another_seed_makes_other_data_and_a_smaller_test_set_changes_nothing_else() -> None:
-    one, other, smaller = (
-        sums_of("A", train=1000, iid=50, ood=ood, seed=seed) for ood, seed in ((60, 0), (60, 1), (50, 0))
-    )
+    one, other, smaller = (sums_of(small("A", **options)) for options in ({}, {"seed": 1}, {"ood": 50}))
     assert all(one[name] != other[name] for name in ("train", "iid", "ood", "any", "singles", "task"))
     assert (one["train"], one["iid"]) == (smaller["train"], smaller["iid"])
     assert one["ood"] != smaller["ood"]
 
 
+def test_tensors_by_length_are_the_texts_and_the_end_token_and_padded_ones_are_filled_up_with_it() -> None:
+    import torch  # not above: the second process needs none
+
+    for dataset in (small("A", order=order) for order in ORDERS):
+        vocabulary = dataset.task.vocabulary
+        for split in dataset.splits:
+            texts, (padded, answers, lengths) = dataset.texts(split), dataset.padded(split)
+            found = [
+                (vocabulary.decode(row), dataset.task.symbols[answer])
+                for row, answer in zip(padded, answers, strict=True)
+            ]
+            assert found == texts
+            for length, (tokens, targets) in dataset.tensors(split).items():
+                here = lengths == length
+                assert tokens.dtype == targets.dtype == torch.int64
+                assert torch.equal(padded[here][:, : length + 2], tokens)
+                assert torch.equal(answers[here], targets)
+                assert (padded[here][:, length + 1 :] == vocabulary.end).all()
+
+
+def test_left_to_right_is_the_mirror_image_of_right_to_left() -> None:
+    right, left = (small("A", order=order) for order in ORDERS)
+    for split in right.splits:
+        mirrored = [(" ".join(text.split()[::-1]), output) for text, output in left.texts(split)]
+        assert mirrored == right.texts(split)
+
+
+@given(st.dictionaries(st.integers(1, 9), st.integers(0, 50), min_size=1), st.data())
+def test_lengths_get_the_same_number_unless_they_are_full(room: dict[int, int], data: st.DataObject) -> None:
+    total = data.draw(st.integers(0, sum(room.values())))
+    sizes = balance(total, room)
+    assert sum(sizes.values()) == total
+    assert sizes.keys() == room.keys()
+    assert all(size <= room[length] for length, size in sizes.items())
+    others = [size for length, size in sizes.items() if size < room[length]]
+    assert not others or max(sizes.values()) - min(others) <= 1
+
+
+@given(st.floats(0, 1), st.integers(0, 10**400))
+def test_a_share_of_a_number_of_any_size_is_a_whole_number_next_to_it(fill: float, count: int) -> None:
+    part = filled(fill, count)
+    assert 0 <= part <= count
+    assert abs(part - Fraction(fill) * count) <= 1
+
+
+@each_variant
+@each_protocol
+def test_every_example_is_right_in_its_graph_and_in_no_split_twice(variant: str, protocol: str) -> None:
+    dataset = small(variant, protocol)
+    for name, split in dataset.splits.items():
+        assert len(inputs(dataset, name)) == distinct(dataset, name) > 0
+        assert all(dataset.task.language(name).contains(examples).all() for examples in split.values())
+        for text, output in dataset.texts(name):
+            *functions, start = text.split()
+            symbol = int(start)
+            for function in reversed(functions):
+                symbol = dataset.task.functions[function][symbol]
+            assert output == str(symbol)
+
+
+@each_variant
+@each_protocol
+def test_splits_are_disjoint_but_for_pairs_that_are_added_to_train(variant: str, protocol: str) -> None:
+    dataset = small(variant, protocol)
+    sampled = [name for name in dataset.splits if name not in ("train", "iid", "singles", "pairs")]
+    drawn_anew = ["ood_independent"] * PROTOCOLS[protocol].as_generator
+    assert sampled == ["ood", *drawn_anew, "any"] + ["shared_path", "unseen_symbols"] * (variant == "S")
+    for name in sampled:
+        assert not inputs(dataset, name) & (inputs(dataset, "train") | inputs(dataset, "iid"))
+    both = inputs(dataset, "train") & inputs(dataset, "iid")
+    assert len(both) == dataset.shared("train", "iid")
+    assert len(both) == (0 if protocol == SINGLES else len(dataset["iid"][2]))
+
+
+@each_variant
+def test_lengths_are_balanced_up_to_the_fill_rule(variant: str) -> None:
+    assert [small(variant).size(name) for name in ("train", "iid", "ood", "any")] == [700, 90, 90, 90]
+    dataset = default(variant)
+    train, iid = by_length(dataset, "train"), by_length(dataset, "iid")
+    open_ended = []
+    for length in [n for n in train if n > 1]:
+        used, half = train[length] + iid.get(length, 0), dataset.task.language("train").count(length) // 2
+        assert used <= half
+        open_ended += [train[length]] * (used < half)
+    assert max(open_ended) - min(open_ended) <= 1
+    assert max(train.values()) == max(open_ended)
+    assert max(by_length(dataset, "ood").values()) - min(by_length(dataset, "ood").values()) <= 1
+
+
+def test_train_has_every_single_application_but_s_has_none() -> None:
+    for variant in ("CTL", "A", "R"):
+        dataset = small(variant)
+        singles = {f"{f} {s}" for f in dataset.task.functions for s in range(4)}
+        assert inputs(dataset, "singles") == singles
+        assert singles <= inputs(dataset, "train")
+        assert 1 not in dataset["iid"]
+    for protocol in PROTOCOLS:
+        dataset = small("S", protocol)
+        assert all(length % 2 == 0 for name in ("train", "iid", "ood") for length in dataset[name])
+        assert dataset.size("singles") == 12 * 4
+
+
+@each_variant
+def test_pairs_are_all_pairs_labelled_by_whether_training_allows_the_succession(variant: str) -> None:
+    task = small(variant).task
+    home = {f: group for group, members in task.groups.items() for f in members}
+    rules = {(rule.source, rule.function): rule.symbols for rule in task.train_graph.restrictions}
+    labels = [row for batch in rows(task, small(variant)["pairs"]) for row in batch.to_pylist()]
+    names = task.functions
+    assert {row["input"] for row in labels} == {
+        f"{g} {f} {s}" for f in names for g in names for s in range(4)
+    }
+    for row in labels:
+        second, first, start = row["input"].split()
+        succession = (home[first], home[second]) in task.train_graph.edges
+        received = rules.get((home[first], second), range(4))
+        assert row["allowed"] == (succession and task.functions[first][int(start)] in received)
+    assert {row["allowed"] for row in labels} == ({True} if variant == "CTL" else {True, False})
+
+
+def test_diagnostic_splits_have_what_is_left_if_fewer_exist_than_in_ood() -> None:
+    dataset = generate(
+        "S", protocol=SINGLES, symbols=4, functions=8, max_length=2, train=10, iid=2, ood=8, **STAGED
+    )
+    task = dataset.task
+    shared = task.language("shared_path").all(2)
+    texts = {task.describe(shared, row) for row in range(len(shared))}
+    left = texts - inputs(dataset, "train") - inputs(dataset, "iid")
+    assert inputs(dataset, "shared_path") <= left
+    assert dataset.size("shared_path") == min(8, len(left))
+
+
+@pytest.mark.parametrize("variant", ["CTL", "A", "R"])
+def test_the_order_of_training_examples_within_a_length_carries_no_information(variant: str) -> None:
+    examples = default(variant)["train"][4]
+    halves = [np.bincount(half, minlength=8) for half in np.array_split(examples.starts, 2)]
+    assert chi2_contingency(halves).pvalue > 1e-4
+
+
+@pytest.mark.parametrize("variant", ["A", "R"])
+def test_the_authors_rules_draw_train_and_iid_together_with_half_of_the_pairs(variant: str) -> None:
+    dataset = default(variant, PAIRS)
+    language = dataset.task.language("train")
+    joint = balance(301_000, {n: language.count(n) // 2 for n in range(2, 7)})
+    assert joint == {2: 2048, 3: 32768, 4: 88728, 5: 88728, 6: 88728}
+    train, iid = by_length(dataset, "train"), by_length(dataset, "iid")
+    assert {n: train[n] + iid[n] for n in range(3, 7)} == {n: joint[n] for n in range(3, 7)}
+    assert sum(iid.values()) == 1000
+    assert chisquare([iid[n] for n in joint], [joint[n] * 1000 / 301_000 for n in joint]).pvalue > 1e-4
+
+
+@each_variant
+def test_the_authors_rules_have_no_singles_and_all_permitted_pairs(variant: str) -> None:
+    dataset = small(variant, PAIRS)
+    language = dataset.task.language("train")
+    assert 1 not in dataset["train"]
+    assert sorted(language.rank(dataset["train"][2]).tolist()) == list(range(language.count(2)))
+
+
+@settings(max_examples=40)
+@given(
+    variant=st.sampled_from(sorted(VARIANTS)),
+    protocol=st.sampled_from(sorted(PROTOCOLS)),
+    fill=st.sampled_from([0.1, 0.3, 0.5, 0.999, 1.0]),
+    sizes=st.tuples(st.integers(1, 700), st.integers(0, 300), st.integers(0, 300)),
+    weighting=st.sampled_from(WEIGHTINGS),
+)
+def test_any_sizes_are_either_met_exactly_or_refused(
+    variant: str, protocol: str, fill: float, sizes: tuple[int, int, int], weighting: str
+) -> None:
+    options: dict[str, Any] = {"symbols": 3, "functions": 5, "max_length": 4, "fill": fill}
+    options |= {"shared_functions": 1, "shared_symbols": 3} if variant == "S" else {}
+    options |= dict(zip(("train", "iid", "ood"), sizes, strict=True))
+    try:
+        dataset = generate(variant, protocol=protocol, weighting=weighting, **options)
+    except ValueError as error:
+        assert str(error).startswith(("train ", "iid ", "ood "))  # noqa: PT017
+        return
+    found = {name: dataset.size(name) for name in dataset.splits}
+    assert (found.get("iid", 0), found.get("ood", 0)) == sizes[1:]
+    assert found["train"] == sizes[0] if protocol == SINGLES else found["train"] >= sizes[0]
+    if "iid" in found and protocol == SINGLES:
+        assert dataset.shared("train", "iid") == 0
+    assert all(len(inputs(dataset, name)) == distinct(dataset, name) for name in found)
+
+
+def test_train_and_iid_may_use_all_there_is() -> None:
+    sizes: dict[str, Any] = {"symbols": 4, "functions": 8, "max_length": 4, "ood": 5}
+    most = 32 + (128 + 512 + 2048) // 2
+    for iid in (0, 1, 500, 1344):
+        dataset = generate("A", protocol=SINGLES, train=most - iid, iid=iid, **sizes)
+        assert dataset.size("train") == most - iid
+        assert (dataset.size("iid") if iid else 0) == iid
+        with pytest.raises(ValueError, match="distinct"):
+            generate("A", protocol=SINGLES, train=most - iid, iid=iid + 1, **sizes)
+
+
+def test_without_iid_and_ood_examples_those_splits_are_left_out() -> None:
+    dataset = generate("A", protocol=SINGLES, symbols=4, functions=8, max_length=3, train=100, iid=0, ood=0)
+    assert repr(dataset) == f"<A, {SINGLES}: 100 train, 32 singles, 256 pairs>"
+    with pytest.raises(ValueError, match="unknown split 'iid': choose from train, singles, pairs"):
+        dataset["iid"]
+
+
+def test_counts_beyond_64_bits_make_data_like_any_other() -> None:
+    dataset = generate("CTL", protocol=SINGLES, functions=60, max_length=12, train=4_000, iid=100, ood=100)
+    assert dataset.task.language("train").count(12) == 8 * 60**12
+    assert set(dataset["ood"]) == {13, 14, 15, 16}
+    assert len(inputs(dataset, "train") | inputs(dataset, "iid") | inputs(dataset, "ood")) == 4_200
+
+
+def test_nearly_all_examples_can_be_drawn_step_by_step() -> None:
+    sizes: dict[str, Any] = {"functions": 8, "max_length": 4, "train": 440, "iid": 6, "ood": 10}
+    assert generate("S", protocol=SINGLES, fill=0.999, **sizes, **STAGED).size("train") == 440
+
+
+PROGRAM = """
+import resource
+from ctlpp.benchmark.dataset import generate
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024  # MiB
+
+before = peak()
+dataset = generate("A", protocol="text", functions=64, max_length=10, train=1_000_000)
+print(dataset.size("train"), peak() - before)
+"""
+
+
+def test_a_million_training_examples_need_less_than_a_hundred_mebibytes() -> None:
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
+    examples, mebibytes = map(int, done.stdout.split())
+    assert examples == 1_000_000
+    assert mebibytes < 100
+
+
 if __name__ == "__main__":
-    print(json.dumps(sums(), indent=1))
+    print(json.dumps(all_sums(small if "small" in sys.argv else default), indent=1))

@@ -1,6 +1,6 @@
 """Counting, membership and numbering, against an enumeration of everything and against a recursion."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from itertools import pairwise, product
 from typing import Any
@@ -44,9 +44,14 @@ def is_example(language: Language, start: int, functions: tuple[int, ...]) -> bo
     return (group, OUT) in language.graph.edges and len(functions) in language.graph.lengths
 
 
-def everything(language: Language, length: int) -> Iterator[Walk]:
-    """Every start symbol with every sequence of functions, allowed or not, in dictionary order."""
-    yield from product(range(language.n_symbols), product(range(language.n_functions), repeat=length))
+def successions_allowed(language: Language, symbol: int, functions: tuple[int, ...]) -> bool:
+    """Whether every function may follow the one before it, wherever they begin and end."""
+    names = list(language.nodes)
+    for before, after in pairwise(functions):
+        symbol = language.table[before, symbol]
+        if not may_follow(language, names[language.group_of[before]], after, symbol):
+            return False
+    return True
 
 
 def count_by_recursion(language: Language, length: int) -> int:
@@ -96,39 +101,24 @@ def languages(draw: st.DrawFn) -> Language:
     )
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(languages(), st.integers(1, 4), st.data())
-def test_counts_membership_and_numbers_are_those_of_an_enumeration(
+def test_counts_membership_successions_and_numbers_are_those_of_an_enumeration(
     language: Language, length: int, data: st.DataObject
 ) -> None:
-    every = list(everything(language, length))
+    every = list(product(range(language.n_symbols), product(range(language.n_functions), repeat=length)))
     allowed = [walk for walk in every if is_example(language, *walk)]
     by_recursion = count_by_recursion(language, length) * (length in language.graph.lengths)
     assert language.count(length) == len(allowed) == by_recursion
     assert as_walks(language.all(length)) == allowed, "in dictionary order"
     assert language.rank(as_examples(allowed, length)).tolist() == list(range(len(allowed)))
     assert language.contains(as_examples(every, length)).tolist() == [walk in set(allowed) for walk in every]
+    successions = [successions_allowed(language, *walk) for walk in every]
+    assert language.allows_successions(as_examples(every, length)).tolist() == successions
     if allowed:
         numbers = data.draw(st.lists(st.integers(0, len(allowed) - 1)))
         examples = language.unrank(length, np.array(numbers, dtype=np.int64))
         assert as_walks(examples) == [allowed[number] for number in numbers]
-
-
-@settings(max_examples=200)
-@given(languages(), st.integers(1, 4))
-def test_successions_are_judged_wherever_an_example_begins_or_ends(language: Language, length: int) -> None:
-    names = list(language.nodes)
-    walks = list(everything(language, length))
-
-    def successions_allowed(symbol: int, functions: tuple[int, ...]) -> bool:
-        for before, after in pairwise(functions):
-            symbol = language.table[before, symbol]
-            if not may_follow(language, names[language.group_of[before]], after, symbol):
-                return False
-        return True
-
-    expected = [successions_allowed(*walk) for walk in walks]
-    assert language.allows_successions(as_examples(walks, length)).tolist() == expected
 
 
 @pytest.mark.parametrize(("n_functions", "length"), [(8, 3), (8, 12), (400, 2), (400, 9)])

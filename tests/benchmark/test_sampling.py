@@ -15,17 +15,9 @@ from scipy.stats import chi2, chisquare
 
 from ctlpp.benchmark.graph import IN, OUT, Graph, Restriction
 from ctlpp.benchmark.language import Examples, Integers, Language
-from ctlpp.benchmark.sampling import (
-    WEIGHTINGS,
-    Stream,
-    Weighting,
-    draw,
-    first_occurrences,
-    member,
-    random_walks,
-)
+from ctlpp.benchmark.sampling import Stream, draw, first_occurrences, member, random_walks
 from ctlpp.benchmark.task import make_task
-from ctlpp.benchmark.variants import Settings
+from ctlpp.benchmark.variants import WEIGHTINGS, Settings
 
 UNLIKELY = 1e-4  # fixed seeds: a test that passes once passes for ever
 
@@ -64,7 +56,7 @@ def test_integers_of_any_size_stay_below_their_bound(bound: int, n: int) -> None
     assert all(0 <= number < bound for number in drawn + distinct)
 
 
-@pytest.mark.parametrize(("bound", "n"), [(5, 3), (4, 4), (10, 2), (7, 2)])
+@pytest.mark.parametrize(("bound", "n"), [(5, 3), (4, 4), (7, 2)])
 def test_every_ordered_choice_of_distinct_integers_is_equally_likely(bound: int, n: int) -> None:
     choices = list(permutations(range(bound), n))
     streams = [Stream(i, "choice") for i in range(30 * len(choices))]
@@ -172,7 +164,7 @@ def test_a_walk_has_the_probability_of_its_choices_path_first_then_function(name
 
 @each_language
 def test_after_an_example_is_drawn_the_others_keep_their_proportions(name: str) -> None:
-    language, n = LANGUAGES[name], 2000
+    language, n = LANGUAGES[name], 800
     length = lengths(language)[0]
     p = step_by_step(language, length)
     streams = [Stream(i, name) for i in range(n)]
@@ -221,7 +213,7 @@ def chance_of_counts(draws: Iterable[Integers], among: Integers) -> float:
 
 
 @each_language
-@pytest.mark.parametrize("share", [0.1, 0.3, 0.8])
+@pytest.mark.parametrize("share", [0.1, 0.8])
 def test_every_example_that_is_not_taken_is_equally_likely_in_a_uniform_draw(name: str, share: float) -> None:
     language = LANGUAGES[name]
     length = max(lengths(language), key=lambda n: (language.count(n) < 500) * language.count(n))
@@ -230,14 +222,14 @@ def test_every_example_that_is_not_taken_is_equally_likely_in_a_uniform_draw(nam
         taken = Stream(0, "taken").distinct_below(count, n_taken)
         free = np.setdiff1d(np.arange(count), taken)
         n = min(max(1, round(share * len(free))), len(free) - 1)
-        draws = [draw(language, length, n, "uniform", Stream(i, name), taken) for i in range(250)]
+        draws = [draw(language, length, n, "uniform", Stream(i, name), taken) for i in range(120)]
         assert chance_of_counts(map(language.rank, draws), free) > UNLIKELY
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(st.sampled_from(sorted(LANGUAGES)), st.integers(1, 4), st.sampled_from(WEIGHTINGS), st.data())
 def test_a_draw_has_the_size_asked_for_no_duplicates_and_nothing_taken(
-    name: str, length: int, weighting: Weighting, data: st.DataObject
+    name: str, length: int, weighting: str, data: st.DataObject
 ) -> None:
     language = LANGUAGES[name]
     count = language.count(length)
@@ -253,10 +245,10 @@ def test_a_draw_has_the_size_asked_for_no_duplicates_and_nothing_taken(
 
 
 @pytest.mark.parametrize("weighting", WEIGHTINGS)
-def test_drawing_the_few_examples_that_are_left_of_many_is_quick(weighting: Weighting) -> None:
-    language = train_language("A", symbols=8, functions=32)
+def test_drawing_the_few_examples_that_are_left_of_many_is_quick(weighting: str) -> None:
+    language = train_language("A", symbols=8, functions=16)
     count = language.count(4)
-    assert count == 2**20
+    assert count == 2**16
     left = Stream(0, "left").distinct_below(count, 3)
     examples = draw(language, 4, 3, weighting, Stream(0), np.setdiff1d(np.arange(count), left))
     assert sorted(language.rank(examples).tolist()) == sorted(left.tolist())

@@ -11,18 +11,12 @@ from scipy.stats import chisquare
 
 from ctlpp.benchmark.language import Examples
 from ctlpp.benchmark.sampling import Stream
-from ctlpp.benchmark.task import Vocabulary, bijection, make_task, random_bijections
-from ctlpp.benchmark.variants import ORDERS, Order, Settings
-
-
-def test_the_numbers_of_bijections_are_all_permutations_in_dictionary_order() -> None:
-    for n_symbols in (1, 2, 3, 4):
-        expected = list(permutations(range(n_symbols)))
-        assert [tuple(bijection(rank, n_symbols)) for rank in range(len(expected))] == expected
+from ctlpp.benchmark.task import Vocabulary, make_task, random_bijections
+from ctlpp.benchmark.variants import ORDERS, Settings
 
 
 def test_every_set_of_functions_is_equally_likely() -> None:
-    drawn = Counter(tuple(map(tuple, random_bijections(3, 2, Stream(i)).tolist())) for i in range(3000))
+    drawn = Counter(tuple(map(tuple, random_bijections(3, 2, Stream(i)).tolist())) for i in range(1500))
     assert set(drawn) == set(permutations(permutations(range(3)), 2))
     assert chisquare(list(drawn.values())).pvalue > 1e-4
 
@@ -57,7 +51,7 @@ vocabularies = st.builds(
 
 @given(vocabularies, st.sampled_from(ORDERS), st.integers(1, 5), st.integers(0, 20), st.integers(0, 99))
 def test_what_is_written_is_read_back(
-    vocabulary: Vocabulary, order: Order, length: int, n: int, seed: int
+    vocabulary: Vocabulary, order: str, length: int, n: int, seed: int
 ) -> None:
     random = np.random.default_rng(seed)
     starts = random.integers(len(vocabulary.symbols), size=n)

@@ -19,21 +19,20 @@ import pytest
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="no signals and no file locks")
 
-RUN = Path("runs/lstm-R-released-quick/0-1")
+RUN = Path("runs/lstm-R-clean-quick/0-1")
 SCRIPT = """
 import sys
 from dataclasses import replace
-from types import SimpleNamespace
 from ctlpp.reproduce import plan
 from ctlpp.reproduce import page
-page.write_results = lambda out: SimpleNamespace(message=lambda done, asked: "")
+page.write_results = lambda out, page=None: ""
 plan.CHECKPOINTS["checkpoint_minutes"] = 0.0005
 small = (("symbols", 4), ("functions", 8), ("max_length", 3), ("train", 200), ("iid", 20), ("ood", 30))
 plan.SIZES["quick"] = replace(plan.QUICK, data=small, steps={"lstm": int(sys.argv.pop(1))})
 from ctlpp.cli.main import main
 main()
 """
-ASKED = ("reproduce", "table1", "--only", "lstm-R-released-quick", "--scale", "quick", "--no-analysis")
+ASKED = ("reproduce", "table1", "--only", "lstm-R-clean-quick", "--scale", "quick", "--no-analysis")
 
 
 class Processes:
@@ -131,7 +130,7 @@ def test_a_second_process_is_told_in_one_line_that_there_is_nothing_left_for_it(
     code, _, errors = busy.finish(100_000, "out")
     assert code == 2
     assert errors.splitlines() == [
-        "1 of 1: lstm-R-released-quick, seeds 0-1: another process is at it; left to that one",
+        "1 of 1: lstm-R-clean-quick, seeds 0-1: another process is at it; left to that one",
         f"ctlpp: out/{RUN} is in use by another process: wait for it, or choose other runs or seeds",
     ]
 
@@ -142,7 +141,7 @@ def test_two_processes_share_a_run_by_seeds_and_one_whose_minutes_are_over_says_
     more = ("--seeds", "2-3", "--minutes", "0.02")
     code, _, errors = busy.finish(100_000, "out", *more)
     assert code == 130
-    assert "1 of 1: lstm-R-released-quick, seeds 2-3: " in errors
+    assert "1 of 1: lstm-R-clean-quick, seeds 2-3: " in errors
     run, last = RUN.with_name("2-3"), errors.splitlines()[-1]
     assert {path.name for path in (busy.folder / "out" / RUN.parent).iterdir()} == {RUN.name, run.name}
     assert last.startswith("ctlpp: ")

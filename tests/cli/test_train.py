@@ -15,15 +15,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.console import Console
 
 from ctlpp.cli.output import TrainingDisplay
+from ctlpp.cli.train import name_seeds, parse_pairs, parse_seeds, parse_seeds_of_run
+from ctlpp.files import UserError
 from ctlpp.models.zoo import MODELS
-from ctlpp.runs.history import Score
-from ctlpp.runs.observers import StepStats
+from ctlpp.runs.history import Score, StepStats
 
 Command = Callable[..., Any]
 Refused = Callable[..., str]
+SPLITS = "train, iid, ood, ood_independent, singles, pairs, any"
 DATA = "--symbols 4 --functions 8 --max-length 3 --train 200 --iid 20 --ood 30"
 QUICK = "--preset quick --lr 0.001 --batch 16 --steps 6 --eval-every 3 --device cpu --seeds 2"
 TRAIN = f"train gru R {DATA} {QUICK} --out run"
@@ -73,13 +77,13 @@ def test_train_prints_a_table_and_fills_a_run_folder(command: Command) -> None:
 
 def test_every_option_reaches_the_run(command: Command) -> None:
     done = command(
-        f"train rnn A {DATA} {QUICK} --seed 5 --order left-to-right --protocol released --lr 0.02",
+        f"train rnn A {DATA} {QUICK} --seed 5 --order left-to-right --protocol clean --lr 0.02",
         "--precision float32 --splits ood,pairs --seeds 7-7 --size width=8",
         "--set schedule=cosine --set betas=(0.8,0.9) --out run",
     )
     assert done.code == 0, done.err
     config = read("run/config.json")
-    assert (config["model"], config["variant"], config["protocol"]) == ("rnn", "A", "released")
+    assert (config["model"], config["variant"], config["protocol"]) == ("rnn", "A", "clean")
     assert (config["seeds"], config["options"]["width"]) == ([7], 8)
     assert (config["task"]["seed"], config["task"]["order"]) == (5, "left-to-right")
     assert set(config["data"]) == {"train", "ood", "pairs"}
@@ -161,7 +165,7 @@ def test_a_terminal_shows_a_live_table() -> None:
     display = TrainingDisplay("lstm on A", console)
     place = {"step": 500, "steps": 1000, "rate": 1e-3, "steps_per_second": 10.0}
     display.on_step(StepStats(**place, losses=(0.5, 0.7), norms=(1, 1), diverged=(1,)))  # type: ignore[arg-type]
-    scores = [Score(seed, split, 0, 0.96, 0.1) for split in ("iid", "ood") for seed in (0, 1)]
+    scores = [Score(10, seed, split, 0, 0.96, 0.1) for split in ("iid", "ood") for seed in (0, 1)]
     display.on_evaluate(400, scores)
     console.print(display.render())
     text = console.export_text()
@@ -172,10 +176,10 @@ def test_a_terminal_shows_a_live_table() -> None:
 MISTAKES = {  # MODEL, VARIANT and options
     "lstn R": "unknown model 'lstn': choose from lstm, transformer, ndr, lstm_uni, gru, rnn, ",
     "gru Q": "unknown variant 'Q': choose from CTL, A, R, S, or a TOML file with a graph",
-    "gru R --preset fast": "--preset fast: choose from released, paper, quick",
-    "gru R --splits iid,odd": "unknown split 'odd': choose from train, iid, ood, singles, pairs, any",
-    "gru R --splits=": "unknown split '': choose from train, iid, ood, singles, pairs, any",
-    "gru R --batch 201": "--batch 201 is larger than the data: there are 200 training examples; use at",
+    "gru R --preset fast": "--preset fast: choose from authors, text, quick",
+    "gru R --splits iid,odd": f"unknown split 'odd': choose from {SPLITS}",
+    "gru R --splits=": f"unknown split '': choose from {SPLITS}",
+    "gru R --protocol text --batch 201": "--batch 201 is larger than the data: there are 200 training",
     "gru R --steps 0": "--steps 0: must be a whole number, 1 or more",
     "gru R --lr nan": "--lr nan: must be above 0 and at most 1",
     "gru R --eval-every -1": "--eval-every -1: must be a whole number, 0 or more",
@@ -204,13 +208,13 @@ MISTAKES = {  # MODEL, VARIANT and options
 }
 
 
-@pytest.mark.parametrize("arguments", MISTAKES)
-def test_train_names_what_is_wrong_and_what_would_be_right(refused: Refused, arguments: str) -> None:
+def test_train_names_what_is_wrong_and_what_would_be_right(refused: Refused) -> None:
     Path("own.py").write_text(OWN)
     Path("broken.py").write_text("1 / 0\n")
-    model, variant, *options = arguments.split()
-    line = refused(f"train {model} {variant} {DATA} {QUICK} --out run", *options)
-    assert line.startswith(MISTAKES[arguments])
+    for arguments, start in MISTAKES.items():
+        model, variant, *options = arguments.split()
+        line = refused(f"train {model} {variant} {DATA} {QUICK} --out run", *options)
+        assert line.startswith(start)
 
 
 def test_a_run_resumes_only_as_it_was(command: Command, refused: Refused, run: str) -> None:
@@ -224,7 +228,7 @@ def test_a_run_resumes_only_as_it_was(command: Command, refused: Refused, run: s
         "the data has changed since the run in run began (split train)"
     )
     Path("run/config.json").write_text(json.dumps(read("run/config.json") | {"format": 0}))
-    assert "was written by another version of ctlpp" in refused(run, "--resume")
+    assert "written by another version of ctlpp" in refused(run, "--resume")
 
 
 def test_a_damaged_dataset_folder_is_not_trained_on(refused: Refused, run: str) -> None:
@@ -253,33 +257,24 @@ def test_a_full_disk_keeps_what_was_saved(
     assert command(run, "--out other --resume").code == 0
 
 
-@pytest.mark.parametrize(
-    ("arguments", "line"),
-    [
-        ("nowhere --data data", "nowhere does not exist: name a run folder, as `ctlpp train` writes it"),
-        ("data --data data", "no run in data: there is no config.json in it; name a run folder, "),
-        (
-            "run --data nowhere",
-            "nowhere does not exist; name a dataset folder, as `ctlpp generate` writes it",
-        ),
-        ("run --data data --splits odd", "unknown split 'odd': choose from train, iid, ood, singles, "),
-        ("run --data data --device tpu", "--device tpu: choose from auto, cpu, cuda"),
-        ("run --data larger", "larger has 21 tokens, the run in run was trained with 13"),
-        (
-            "run --data mirrored",
-            "mirrored is written left-to-right, the run in run was trained right-to-left",
-        ),
-        ("run --data changed", "changed has other functions than the run in run was trained with (a)"),
-    ],
-)
-def test_evaluate_refuses_what_does_not_fit(
-    command: Command, refused: Refused, run: str, arguments: str, line: str
-) -> None:
+MISFITS = {  # of `evaluate`
+    "nowhere --data data": "nowhere does not exist: name a run folder, as `ctlpp train` writes it",
+    "data --data data": "no run in data: there is no config.json in it; name a run folder, ",
+    "run --data nowhere": "nowhere does not exist; name a dataset folder, as `ctlpp generate` writes it",
+    "run --data data --splits odd": f"unknown split 'odd': choose from {SPLITS}",
+    "run --data data --device tpu": "--device tpu: choose from auto, cpu, cuda",
+    "run --data larger": "larger has 21 tokens, the run in run was trained with 13",
+    "run --data mirrored": "mirrored is written left-to-right, the run in run was trained right-to-left",
+    "run --data changed": "changed has other functions than the run in run was trained with (a)",
+}
+
+
+def test_evaluate_refuses_what_does_not_fit(command: Command, refused: Refused, run: str) -> None:
     changes = {"larger": "--functions 16", "mirrored": "--order left-to-right", "changed": "--seed 1"}
     for name, options in changes.items():
-        if name in arguments:
-            assert command(f"generate R {DATA} {options} --out {name}").code == 0
-    assert refused("evaluate", arguments).startswith(line)
+        assert command(f"generate R {DATA} {options} --out {name}").code == 0
+    for arguments, line in MISFITS.items():
+        assert refused("evaluate", arguments).startswith(line)
 
 
 def test_weights_that_were_not_kept_are_told_from_those_that_are_not_there_yet(
@@ -291,3 +286,46 @@ def test_weights_that_were_not_kept_are_told_from_those_that_are_not_there_yet(
     )
     Path("run/result.json").unlink()
     assert refused("evaluate run --data data").startswith("the run in run has no checkpoint yet")
+
+
+def test_a_single_number_counts_and_everything_else_names() -> None:
+    assert parse_seeds("25") == list(range(25))
+    assert parse_seeds("25-49") == list(range(25, 50))
+    assert parse_seeds("0-2,9,20-21") == [0, 1, 2, 9, 20, 21]
+    assert parse_seeds("9, 3") == [9, 3]
+
+
+@given(st.lists(st.integers(0, 200), min_size=1, max_size=20, unique=True))
+def test_a_name_names_the_same_seeds(seeds: list[int]) -> None:
+    text = name_seeds(seeds)
+    assert parse_seeds(text if "," in text or "-" in text else f"{text}-{text}") == seeds
+
+
+def test_what_is_wrong_with_seeds_is_named() -> None:
+    forms = "write 25 (that is 0 … 24), 3,7,9, 25-49 or 7-7, up to 4294967295"
+    wrong = ("0", "-3", "many", "1.5", "7,", "9-3", "9" * 5000, "9999999999-9999999999")
+    lines = dict.fromkeys(wrong, forms)
+    lines |= {
+        "1,2,1": "seed 1 is given twice; give every seed once",
+        "0-999999": "at most 100,000 in one run",
+    }
+    for text, line in lines.items():
+        with pytest.raises(UserError) as error:
+            parse_seeds(text)
+        assert error.value.on_command_line() == f"--seeds {text}: {line}"
+
+
+def test_a_count_beyond_the_seeds_of_a_run_says_what_it_means() -> None:
+    assert parse_seeds_of_run("2-2", range(5)) == [2]
+    with pytest.raises(UserError) as error:
+        parse_seeds_of_run("7", [0, 2, 3, 7])
+    line = "--seeds 7 means 0-6, but this run has only 0,2-3,7; for one seed alone write 7-7"
+    assert error.value.on_command_line() == line
+
+
+def test_pairs_are_keyword_arguments() -> None:
+    pairs = parse_pairs("set", ["clip=1", "betas=(0.8, 0.9)", "schedule=cosine"])
+    assert pairs == {"clip": 1, "betas": (0.8, 0.9), "schedule": "cosine"}
+    for wrong, taken in ((["clip"], {}), (["clip=1", "clip=2"], {}), (["steps=5"], {"steps": 4})):
+        with pytest.raises(UserError, match=r"NAME=VALUE|is given twice"):
+            parse_pairs("set", wrong, taken)

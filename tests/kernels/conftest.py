@@ -8,17 +8,41 @@ last place only.
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import pytest
 import torch
 from tests.conftest import GPU
 from torch import Tensor, nn
 
+from ctlpp.kernels import fast
 from ctlpp.training.crowd import init_crowd, step_keys
 from ctlpp.training.recipe import Recipe
-from ctlpp.training.step import Optimizer, Stepper
+from ctlpp.training.step import Stepper
 
 DEVICE = "cuda" if GPU else "cpu"
 EXACT = 1e-4 if GPU else 1e-5  # how far a gradient may be off, as a part of its norm
 VOCABULARY, CLASSES = 13, 5
+BLOCKS = {  # a row of a block costs little, a block much; still, small batches make more than one
+    "norm.ROWS": 8,
+    "norm.BACK": (8, 2),
+    "norm.UPDATE_ROWS": 8,
+    "norm.UPDATE_BACK": (8, 2),
+    "ffn.ROWS": 8,
+    "ffn.BACK": (8, 2),
+    "embedding.BACK": (16, 2),
+    "lstm.EMBED_BACK": (16, 2),
+    "lstm.STEP_ROWS": 8,
+    "lstm.STEP_BACK": (8, 2),
+    "ndr_weights.CHUNKS": 64,
+}
+
+
+@pytest.fixture
+def blocks_for_the_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A GPU keeps the blocks that it is used with."""
+    from ctlpp.kernels.launch import Block
+
+    for name, size in ({} if GPU else BLOCKS).items():
+        monkeypatch.setattr(f"ctlpp.kernels.{name}", Block(*size) if isinstance(size, tuple) else size)
 
 
 def draw(*shape: int, seed: int = 0) -> Tensor:
@@ -35,7 +59,7 @@ def assert_close(found: Tensor, expected: Tensor) -> None:
 
 def check_gradient(
     factory: Callable[[int, int], nn.Module],
-    gradient: Callable[..., Tensor],
+    begin: Callable[..., Any],
     *,
     length: int,
     batch: int = 3,
@@ -49,7 +73,7 @@ def check_gradient(
     crowd = init_crowd(factory, VOCABULARY, CLASSES, list(seeds), DEVICE)
     crowd.weights.add_(draw(*crowd.weights.shape), alpha=0.1)
     crowd.module.train()
-    stepper = Stepper(crowd, Recipe(), Optimizer.of(crowd), len(seeds))
+    stepper = Stepper(crowd, Recipe(), len(seeds))
     stepper.scalars.set(stepper.recipe, 7)
     drawn = torch.Generator().manual_seed(length)
     lead = (batch,) if shared else (len(seeds), batch)
@@ -61,7 +85,7 @@ def check_gradient(
     keys = step_keys(stepper.keys, stepper.scalars.step)
     weights: Any = crowd.parameters()
     with torch.no_grad():
-        losses = gradient(crowd.module, weights, found, keys, tokens, targets, torch.float32)
+        losses = fast.gradient(begin, crowd.module, weights, found, keys, tokens, targets, torch.float32)
 
     torch.testing.assert_close(losses, expected_losses, rtol=EXACT, atol=EXACT / 10)
     noise = EXACT / 100 * expected.norm()

@@ -1,41 +1,31 @@
 """The fused update equals `Stepper.update`, whatever the recipe and whatever became of a seed."""
 
-from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import pytest
 import torch
 from tests.kernels.conftest import DEVICE, EXACT, draw
-from torch import Tensor, nn
+from torch import Tensor
 
+from ctlpp.models.recurrent import RNN
 from ctlpp.training.crowd import init_crowd
 from ctlpp.training.recipe import Recipe
-from ctlpp.training.step import Optimizer, Stepper
+from ctlpp.training.step import Stepper
 
 pytest.importorskip("triton")
 
 from ctlpp.kernels import adam
 
 SEEDS = [0, 3, 7, 8, 11]
-
-
-class Odd(nn.Module):
-    """A number of weights that no block size divides."""
-
-    def __init__(self, vocab_size: int, n_classes: int) -> None:
-        super().__init__()
-        self.embed = nn.Embedding(vocab_size, 37)
-        self.classify = nn.Linear(37, n_classes)
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        logits: Tensor = self.classify(self.embed(tokens).sum(1))
-        return logits
+odd = partial(RNN, embedding=37, width=5)  # a number of weights that no block size divides
 
 
 def stepper(recipe: Recipe) -> Stepper:
     """One that has trained before, and whose own `update` is the readable one."""
-    crowd = init_crowd(Odd, 61, 5, SEEDS, DEVICE)
+    crowd = init_crowd(odd, 61, 5, SEEDS, DEVICE)
     crowd.kernels = False
-    made = Stepper(crowd, recipe, Optimizer.of(crowd), len(SEEDS))
+    made = Stepper(crowd, recipe, len(SEEDS))
     made.optimizer.mean.copy_(draw(*crowd.weights.shape))
     made.optimizer.square.copy_(draw(*crowd.weights.shape, seed=1).abs())
     made.optimizer.diverged[4] = 2  # frozen long ago
@@ -44,7 +34,7 @@ def stepper(recipe: Recipe) -> Stepper:
 
 
 def gradients(size: float) -> Tensor:
-    return draw(*init_crowd(Odd, 61, 5, SEEDS).weights.shape, seed=2) * size
+    return draw(*init_crowd(odd, 61, 5, SEEDS).weights.shape, seed=2) * size
 
 
 def assert_same(one: Stepper, other: Stepper) -> None:
@@ -53,9 +43,8 @@ def assert_same(one: Stepper, other: Stepper) -> None:
         return {"weights": of.crowd.weights, "losses": of.losses, "norms": of.norms} | memory
 
     for name, expected in state(other).items():
-        torch.testing.assert_close(
-            state(one)[name], expected, rtol=EXACT / 10, atol=EXACT / 10, equal_nan=True, msg=name
-        )
+        how: dict[str, Any] = {"rtol": EXACT / 10, "atol": EXACT / 10, "equal_nan": True, "msg": name}
+        torch.testing.assert_close(state(one)[name], expected, **how)
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "adamw"])
@@ -90,7 +79,7 @@ def test_a_seed_with_a_loss_or_gradient_that_is_not_finite_is_frozen(bad: float,
 
 
 def test_only_the_seeds_of_the_group_are_touched() -> None:
-    recipe = replace(Recipe(), clip=0.5)
+    recipe = Recipe(clip=0.5)
     fused, plain, group = stepper(recipe), stepper(recipe), slice(1, 3)
     losses, gradient = torch.ones(2, device=DEVICE), gradients(1.0)[group]
     adam.update(fused, group, losses, gradient)

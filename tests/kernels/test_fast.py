@@ -15,7 +15,7 @@ from ctlpp.training import engine
 from ctlpp.training.crowd import init_crowd
 from ctlpp.training.engine import Replays
 from ctlpp.training.recipe import Recipe
-from ctlpp.training.step import Optimizer, Stepper
+from ctlpp.training.step import Stepper
 
 pytest.importorskip("triton")
 
@@ -28,9 +28,9 @@ def test_on_the_cpu_no_model_has_a_fast_path_and_steps_are_not_captured() -> Non
     for name in MODELS:
         assert fast.find(build(name, 41, 8, "quick"), torch.device("cpu"), 8) is None
     crowd = init_crowd(lambda v, c: build("gru", v, c, "quick"), 41, 8, [0, 1])
-    stepper = Stepper(crowd, Recipe(), Optimizer.of(crowd), 2, bf16=True)
+    stepper = Stepper(crowd, Recipe(), 2, bf16=True)
     assert stepper._replays is None
-    assert not stepper._kernels
+    assert not crowd.kernels
 
 
 def test_a_shape_is_captured_only_after_it_has_run_as_usual() -> None:
@@ -92,12 +92,12 @@ def test_precompiling_changes_nothing_of_what_is_trained(model: str, monkeypatch
 @pytest.mark.parametrize("model", THREE)
 def test_in_bf16_at_full_size_the_gradient_is_close_to_the_reference_in_float32(model: str) -> None:
     spec, seeds = MODELS[model], range(5)
-    crowd = init_crowd(partial(spec.factory, **spec.sizes["released"]), 41, 8, seeds, "cuda")
+    crowd = init_crowd(partial(spec.factory, **spec.sizes["authors"]), 41, 8, seeds, "cuda")
     crowd.module.train()
     tokens, targets = torch.randint(41, (64, 8), device="cuda"), torch.randint(8, (64,), device="cuda")
     gradients = []
     for bf16 in (False, True):
-        stepper = Stepper(crowd, recipe_for(model), Optimizer.of(crowd), len(seeds), bf16)
+        stepper = Stepper(crowd, recipe_for(model), len(seeds), bf16)
         stepper.scalars.set(stepper.recipe, 0)
         assert (stepper._kernel(8) is not None) == bf16
         gradients.append(stepper.gradient(slice(None), tokens, targets)[1])

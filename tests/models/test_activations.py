@@ -59,18 +59,11 @@ def test_an_inner_recording_hides_the_outer_one_only_while_it_lasts() -> None:
     with recording() as outer:
         record("x", a)
         with recording() as inner:
-            record("x", b)
+            assert record("x", b) is b
         record("x", c)
     record("x", b)
     assert [v.shape for v in outer["x"]] == [a.shape, c.shape]
     assert inner["x"] == [b]
-
-
-def test_record_returns_the_tensor_itself() -> None:
-    value = torch.zeros(2)
-    assert record("x", value) is value
-    with recording():
-        assert record("x", value) is value
 
 
 def test_recorded_activations_stay_in_the_graph() -> None:
@@ -88,12 +81,6 @@ def test_recorded_activations_stay_in_the_graph() -> None:
         torch.testing.assert_close(grad, x.expand(3, 4))
     (grad,) = torch.autograd.grad(total, alone["product"])
     torch.testing.assert_close(grad, torch.ones(3, 4))
-
-
-def test_two_vmaps_put_the_outer_axis_first() -> None:
-    with recording() as seen:
-        vmap(lambda a: vmap(lambda b: record("sum", a + b), in_dims=1)(torch.zeros(4, 3)))(torch.randn(2, 4))
-    assert shapes(seen) == {"sum": [(2, 3, 4)]}
 
 
 CARRIED = {name: ("hidden", "cell") if "lstm" in name else ("state",) for name in MODELS}

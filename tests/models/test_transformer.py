@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from ctlpp.models.transformer import Transformer, TransformerLayer, sinusoids
+from ctlpp.models.transformer import Transformer, TransformerLayer
 
 SMALL: dict[str, Any] = {"width": 12, "heads": 3, "hidden": 10, "depth": 2}
 
@@ -55,31 +55,12 @@ def test_transformer_equals_its_reference(assert_equals_reference: Callable[...,
             assert_equals_reference(model, reference, torch.randint(9, (2, length)))
 
 
-def test_the_bias_of_the_logits_changes_nothing() -> None:
-    model, tokens = Transformer(9, 4, **SMALL).eval(), torch.randint(9, (2, 5))
-    before = model(tokens)
-    for layer in model.layers:
-        assert isinstance(layer, TransformerLayer)
-        nn.init.constant_(layer.attend.bias, 3.0)
-    torch.testing.assert_close(model(tokens), before)
-
-
-def test_sinusoids_are_those_of_the_formula() -> None:
-    table = sinusoids(torch.arange(-4.0, 5.0, dtype=torch.float64), 6)
-    torch.testing.assert_close(table, torch.stack([waves_of(n, 6) for n in range(-4, 5)]))
-
-
 def test_dropout_falls_on_keys_offsets_and_the_three_sums_of_a_layer(
     dropouts: list[tuple[float, tuple[int, ...]]],
 ) -> None:
     Transformer(9, 4, **SMALL, dropout=0.5, key_dropout=0.2)(torch.zeros(2, 3, dtype=torch.long))
     keys = [(0.2, (2, 4, 3, 4)), (0.2, (7, 12))]
     assert dropouts == 2 * [*keys, (0.5, (2, 4, 12)), (0.5, (2, 4, 10)), (0.5, (2, 4, 12))]
-
-
-def test_untied_layers_start_differently() -> None:
-    first, second = Transformer(9, 4, **SMALL, shared=False).layers
-    assert not torch.equal(first.get_parameter("up.weight"), second.get_parameter("up.weight"))
 
 
 def test_it_starts_as_released() -> None:

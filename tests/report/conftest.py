@@ -21,7 +21,7 @@ import pytest
 from ctlpp.benchmark.task import Task
 from ctlpp.benchmark.task import make_task as task_from
 from ctlpp.benchmark.variants import Settings
-from ctlpp.storage.task_json import to_json
+from ctlpp.storage.folder import task_to_dict
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 ARGUMENTS = [
@@ -53,7 +53,7 @@ def config_of(task: Task, seeds: Sequence[int], **other: Any) -> dict[str, Any]:
         "seeds": list(seeds),
         "recipe": {"steps": 300, "batch": 64, "betas": [0.9, 0.999]},
         "data": {"train": "0" * 64},
-        "task": json.loads(to_json(task, recipe, {})),
+        "task": task_to_dict(task, recipe, {}),
         "engine": {"device": "cpu", "device_name": "CPU", "vectorised": True, "seeds_at_a_time": len(seeds)},
         "versions": {"ctlpp": "0.1.0", "torch": "2.13.0", "python": "3.11.7"},
         "started": "2026-11-15T09:52:27+00:00",

@@ -16,7 +16,7 @@ from ctlpp.runs.folder import RunRecord, read_run
 
 
 def keep_checkpoint(run: Path) -> Path:
-    save(run / "checkpoint", 300, {"weights": torch.ones(2, 3)}, {})
+    save(run, 300, {"weights": torch.ones(2, 3)}, {})
     return run
 
 
@@ -101,7 +101,7 @@ def test_a_history_that_cannot_be_drawn_is_told(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", analysed=False)
     table = pq.read_table(run / "metrics.parquet")
     pq.write_table(table.set_column(0, "step", [["x"] * len(table)]), run / "metrics.parquet")
-    assert "holds texts" in pack(read_run(run, "run")).facts["curves_missing"]
+    assert "wrong kind" in pack(read_run(run, "run")).facts["curves_missing"]
     pq.write_table(table.slice(0, 0), run / "metrics.parquet")
     assert "no evaluations" in pack(read_run(run, "run")).facts["curves_missing"]
     (run / "metrics.parquet").unlink()

@@ -57,7 +57,7 @@ def test_damaged_and_old_analyses_are_named_with_their_remedy(report: Command, t
     (tmp_path / "runs" / "cut" / "analysis" / "analysis.json").write_text("{")
     (tmp_path / "runs" / "partly" / "analysis" / "pairs.parquet").write_bytes(b"short")
     old = outdate(tmp_path / "runs" / "old one")
-    save(old / "checkpoint", 300, {"weights": torch.ones(2, 3)}, {})
+    save(old, 300, {"weights": torch.ones(2, 3)}, {})
     code, out, err = report("runs")
     assert code == 0
     assert out.startswith("4 runs, 3 of them analysed: report.html")
@@ -72,9 +72,15 @@ def test_damaged_and_old_analyses_are_named_with_their_remedy(report: Command, t
     [
         ("nowhere", "nowhere does not exist: name run folders, or folders that contain some"),
         ("empty", "no runs in or under empty: `ctlpp train` writes one"),
-        ("runs --out mine.html --force", "mine.html is not a report of ctlpp, so it is not replaced; choose"),
-        ("runs --out thesis.tex", "thesis.tex: the report is an HTML page; name a file that ends in .html"),
-        ("runs --out runs", "runs is a folder: name the file to write, like runs/report.html"),
+        (
+            "runs --out mine.html --force",
+            "mine.html is not a report of ctlpp, so it is not replaced: move it,",
+        ),
+        (
+            "runs --out thesis.tex",
+            "thesis.tex does not fit a report of ctlpp: name a file that ends in .html",
+        ),
+        ("runs --out runs", "runs is a folder: name the file to write, like runs/page.html"),
         ("runs --out mine.html/x.html", "cannot write mine.html/x.html: mine.html is not a folder; choose"),
     ],
 )

@@ -15,8 +15,7 @@ from tests.report.conftest import edit, make_run, outdate
 
 from ctlpp.report import page
 from ctlpp.report.collect import pack
-from ctlpp.report.inside import add_setting_correlations
-from ctlpp.report.packing import FINEST, MISSING, Bytes, Package, coarsen, quantise
+from ctlpp.report.inside import FINEST, MISSING, Bytes, Package, add_setting_correlations, coarsen, quantise
 from ctlpp.runs.folder import find_runs, read_run
 from ctlpp.statistics.summary import correlate
 
@@ -146,10 +145,6 @@ def test_the_correlation_over_a_setting_is_that_over_the_seeds_of_all_its_runs(t
     assert [found[0] for found in together(tmp_path)] == [7, 7, 7], "a seed in two runs counts once"
     outdate(tmp_path / "3-6")
     assert together(tmp_path)[1] is None, "an analysis of an earlier step is left out"
-
-
-def test_a_run_that_is_all_of_its_setting_has_nothing_to_add(tmp_path: Path) -> None:
-    make_run(tmp_path / "one")
-    make_run(tmp_path / "other", model="gru")
-    make_run(tmp_path / "not-analysed", first=3, analysed=False)
-    assert together(tmp_path) == [None, None]
+    make_run(tmp_path / "other" / "alone", model="gru")
+    make_run(tmp_path / "other" / "not-analysed", first=3, model="gru", analysed=False)
+    assert together(tmp_path / "other") == [None], "a run that is all of its setting has nothing to add"

@@ -4,14 +4,15 @@ import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.report.conftest import edit, make_run, make_task, outdate
 from tests.report.test_inside import unpack
 
+from ctlpp.files import UserError
 from ctlpp.report.page import embed, make_page
 from ctlpp.runs.folder import find_runs
 
@@ -106,21 +107,25 @@ anything = st.recursive(leaves, lambda own: st.lists(own) | st.dictionaries(st.t
 FILES = ("config.json", "result.json", "analysis/analysis.json")
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_run(tmp_path_factory.mktemp("runs") / "run", (0.5, 0.5))
+
+
+@settings(max_examples=40)
 @given(data=st.data(), file=st.sampled_from(FILES))
-def test_whatever_a_file_says_there_is_a_page(tmp_path: Path, data: st.DataObject, file: str) -> None:
-    with TemporaryDirectory(dir=tmp_path) as place:
-        path = make_run(Path(place) / "run", (0.5, 0.5)) / file
-        content = json.loads(path.read_text())
-        at, keys = content, data.draw(st.permutations(list(content)))
-        if isinstance(content[keys[0]], dict) and content[keys[0]] and data.draw(st.booleans()):
-            at = content[keys[0]]  # one level deeper
-            keys = data.draw(st.permutations(list(at)))
-        at[keys[0]] = data.draw(anything)
-        path.write_text(json.dumps(content))
-        try:
-            records = find_runs([Path(place)])
-        except ValueError as error:
-            assert str(error).startswith("no runs in or under")  # noqa: PT017
-        else:
-            assert make_page(records).startswith("<!doctype html>")
+def test_whatever_a_file_says_there_is_a_page(run: Path, data: st.DataObject, file: str) -> None:
+    before = (run / file).read_text()
+    content = json.loads(before)
+    at, keys = content, data.draw(st.permutations(list(content)))
+    if isinstance(content[keys[0]], dict) and content[keys[0]] and data.draw(st.booleans()):
+        at = content[keys[0]]  # one level deeper
+        keys = data.draw(st.permutations(list(at)))
+    at[keys[0]] = data.draw(anything)
+    (run / file).write_text(json.dumps(content))
+    try:
+        assert make_page(find_runs([run])).startswith("<!doctype html>")
+    except UserError as error:
+        assert str(error).startswith("no runs in or under")  # noqa: PT017
+    finally:
+        (run / file).write_text(before)

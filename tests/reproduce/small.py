@@ -11,11 +11,11 @@ DATA = (("symbols", 4), ("functions", 8), ("max_length", 3), ("train", 200), ("i
 
 def small_run(*seeds: int, variant: str = "R", steps: int = 4, **data: Any) -> PlannedRun:
     return PlannedRun(
-        name=f"lstm-{variant}-released-quick",
+        name=f"lstm-{variant}-clean-quick",
         model="lstm",
         variant=variant,
         seeds=seeds,
-        data=(("protocol", "released"), *DATA, *data.items()),
+        data=(("protocol", "clean"), *DATA, *data.items()),
         preset="quick",
         changes=(("steps", steps),),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from io import BytesIO
 from pathlib import Path
 
 import matplotlib as mpl
@@ -13,49 +14,46 @@ from matplotlib.image import imread
 from typer.testing import CliRunner
 
 from ctlpp.cli.main import app
-from ctlpp.reproduce.page import write_page, write_results
+from ctlpp.reproduce.drawings import FORMATS, NAMES, draw_all
+from ctlpp.reproduce.page import render
+from ctlpp.reproduce.results import Results, correlations_table, load_results, results_table
 
 ROOT = Path(__file__).parents[2]
-RESULTS = ROOT / "results"
+RESULTS, PAGE = ROOT / "results", ROOT / "docs" / "reproduction.md"
 LARGEST, ALTOGETHER = 16 * 2**20, 64 * 2**20  # bytes
 pytestmark = pytest.mark.skipif(not RESULTS.is_dir(), reason="a copy of the source without its results")
 ADVICE = "`make results` brings it up to date"
 
 
 @pytest.fixture(scope="module")
-def anew(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the repository's results, made from its runs alone."""
-    root = tmp_path_factory.mktemp("anew")
-    (root / "results").mkdir()
-    for name in ("runs", "findings.md"):
-        (root / "results" / name).symlink_to(RESULTS / name)
-    write_results(root / "results")
-    write_page(root / "results", root / "docs" / "reproduction.md")
-    return root
+def results() -> Results:
+    """Made from the repository's runs alone."""
+    return load_results(RESULTS)
 
 
-@pytest.mark.parametrize("name", ["results/results.md", "docs/reproduction.md"])
-def test_tables_and_page_are_those_of_the_runs_byte_for_byte(anew: Path, name: str) -> None:
-    assert (anew / name).read_text() == (ROOT / name).read_text(), ADVICE
+def test_tables_and_page_are_those_of_the_runs_byte_for_byte(results: Results) -> None:
+    for template, path in (("results.md.j2", RESULTS / "results.md"), ("page.md.j2", PAGE)):
+        assert render(template, results, path) == path.read_text(), ADVICE
 
 
-def test_the_numbers_are_those_of_the_runs(anew: Path) -> None:
-    for name in ("results.parquet", "predictors.parquet"):
-        both = [pq.read_table(root / "results" / name) for root in (anew, ROOT)]
-        assert both[0].equals(both[1]), f"{name}: {ADVICE}"
+def test_the_numbers_are_those_of_the_runs(results: Results) -> None:
+    for name, made in (("results", results_table), ("predictors", correlations_table)):
+        table = pq.read_table(RESULTS / f"{name}.parquet")
+        assert made(results).to_pylist() == table.to_pylist(), f"{name}: {ADVICE}"
 
 
-def test_the_figures_are_those_of_the_runs_pixel_for_pixel(anew: Path) -> None:
+def test_every_figure_is_there_and_that_of_the_runs_pixel_for_pixel(results: Results) -> None:
+    names = {f"{name}.{kind}" for name in NAMES for kind in FORMATS}
+    assert {path.name for path in (RESULTS / "figures").iterdir()} == names
     pinned = re.search(r"^matplotlib==(\S+)", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
-    names = [{path.name for path in (root / "results").glob("figures/*.*")} for root in (anew, ROOT)]
-    assert names[0] == names[1], ADVICE
     if not pinned or mpl.__version__ != pinned[1]:
         pytest.skip(f"drawn with matplotlib {pinned and pinned[1]}, here is {mpl.__version__}")
-    for name in sorted(names[0]):
-        if name.endswith(".png"):
-            drawn, kept = (imread(root / "results" / "figures" / name) for root in (anew, ROOT))
-            assert drawn.shape == kept.shape, f"{name}: {ADVICE}"
-            assert np.abs(drawn - kept).max(initial=0) < 0.02, f"{name}: {ADVICE}"
+    drawn = dict(draw_all(results, ["png"]))
+    assert drawn.keys() == {f"{name}.png" for name in NAMES}
+    for name, content in drawn.items():
+        now, kept = imread(BytesIO(content), "png"), imread(RESULTS / "figures" / name)
+        assert now.shape == kept.shape, f"{name}: {ADVICE}"
+        assert np.abs(now - kept).max(initial=0) < 0.02, f"{name}: {ADVICE}"
 
 
 def test_only_small_files_are_kept() -> None:
@@ -68,8 +66,7 @@ def test_only_small_files_are_kept() -> None:
 
 
 def test_the_commands_that_the_page_names_are_understood() -> None:
-    page = (ROOT / "docs" / "reproduction.md").read_text()
-    commands = re.findall(r"^\| `ctlpp (.+?)` \|", page, re.MULTILINE)
+    commands = re.findall(r"^\| `ctlpp (.+?)` \|", PAGE.read_text(), re.MULTILINE)
     assert len(commands) == 3
     for command in commands:
         found = CliRunner().invoke(app, [*command.split(), "--plan"])
@@ -77,5 +74,6 @@ def test_the_commands_that_the_page_names_are_understood() -> None:
 
 
 def test_every_link_of_the_page_leads_somewhere() -> None:
-    targets = re.findall(r"\]\(([^)#]+)\)", (ROOT / "docs" / "reproduction.md").read_text())
+    targets = re.findall(r"\]\(([^)#]+)\)", PAGE.read_text())
+    assert len(targets) > 15
     assert [target for target in targets if not (ROOT / "docs" / target).exists()] == []

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import f_oneway, permutation_test
-from tests.reproduce.making import scatter
 
-from ctlpp.reproduce.judge import (
+from ctlpp.reproduce.results import spread_of_tables
+from ctlpp.reproduce.run_result import (
     HIGHER,
     LOWER,
     NEGLIGIBLE,
@@ -18,7 +18,6 @@ from ctlpp.reproduce.judge import (
     Verdict,
     is_inside,
     judge,
-    spread_of_tables,
 )
 from ctlpp.statistics.published import PUBLISHED, ROUNDING
 from ctlpp.statistics.summary import FEWEST, summarise
@@ -41,18 +40,15 @@ def word(values: list[float], published: tuple[float, float]) -> str:
     return verdict(values, published).word
 
 
-@pytest.mark.parametrize(("model", "variant"), PUBLISHED)
-@pytest.mark.parametrize("split", ["iid", "ood"])
-def test_seeds_like_the_published_ones_reproduce_them(model: str, variant: str, split: str) -> None:
-    published = getattr(PUBLISHED[model, variant], split)
-    assert word(normal(published[0], published[1], 25), published) == REPRODUCED
+def test_seeds_like_the_published_ones_reproduce_them() -> None:
+    for row in PUBLISHED.values():
+        for published in (row.iid, row.ood):
+            assert word(normal(*published, 25), published) == REPRODUCED
 
 
-@pytest.mark.parametrize(
-    ("shift", "expected"), [(0.04, REPRODUCED), (0.13, UNDECIDED), (0.18, HIGHER), (-0.18, LOWER)]
-)
-def test_the_farther_the_mean_is_off_the_less_it_is_reproduced(shift: float, expected: str) -> None:
-    assert word(normal(0.75 + shift, 0.27, 25), NDR) == expected
+def test_the_farther_the_mean_is_off_the_less_it_is_reproduced() -> None:
+    shifts = {0.04: REPRODUCED, 0.13: UNDECIDED, 0.18: HIGHER, -0.18: LOWER}
+    assert {shift: word(normal(0.75 + shift, 0.27, 25), NDR) for shift in shifts} == shifts
 
 
 def test_a_difference_below_two_hundredths_is_not_spoken_of() -> None:
@@ -66,14 +62,10 @@ def test_without_spread_the_rounding_of_the_published_mean_decides() -> None:
     assert found.interval == pytest.approx((-0.009, 0.001))
 
 
-@pytest.mark.parametrize("count", [2, 5, FEWEST - 1])
-def test_few_seeds_never_reproduce_however_well_they_agree(count: int) -> None:
-    assert word([1.0] * count, (1.0, 0.0)) == UNDECIDED
+def test_few_seeds_never_reproduce_and_are_not_taken_for_certain_however_well_they_agree() -> None:
+    for count in (2, 5, FEWEST - 1):
+        assert word([1.0] * count, (1.0, 0.0)) == UNDECIDED
     assert word([1.0] * FEWEST, (1.0, 0.0)) == REPRODUCED
-
-
-def test_few_seeds_that_happen_to_agree_are_not_taken_for_certain() -> None:
-    assert word([1.0, 1.0], NDR) == UNDECIDED
     assert word([1.0] * 5, NDR) == UNDECIDED
     assert word([0.2] * 5, (0.95, 0.03)) == LOWER  # but what is far beyond the published spread is
 
@@ -85,19 +77,17 @@ def test_one_seed_is_undecided_and_no_seed_too() -> None:
     assert verdict([], NDR).difference is None
 
 
-@pytest.mark.parametrize(("mean", "expected"), [(0.78, REPRODUCED), (0.9, HIGHER)])
-def test_more_seeds_decide_what_few_leave_open(mean: float, expected: str) -> None:
-    assert [word(normal(mean, 0.27, count), NDR) for count in (5, 400)] == [UNDECIDED, expected]
-
-
-def test_no_number_of_our_seeds_makes_up_for_too_few_published_ones() -> None:
+def test_more_seeds_decide_what_few_leave_open_but_do_not_make_up_for_few_published_ones() -> None:
+    assert [word(normal(0.78, 0.27, count), NDR) for count in (5, 400)] == [UNDECIDED, REPRODUCED]
+    assert [word(normal(0.9, 0.27, count), NDR) for count in (5, 400)] == [UNDECIDED, HIGHER]
     assert word(normal(0.85, 0.2, 100_000), NDR) == UNDECIDED
 
 
 @given(values=st.lists(st.floats(0, 1), min_size=2, max_size=30), mean=st.floats(0, 1), std=st.floats(0, 0.4))
-def test_a_verdict_agrees_with_its_interval(values: list[float], mean: float, std: float) -> None:
-    found = verdict(values, (mean, std))
-    assert found.word in (REPRODUCED, HIGHER, LOWER, UNDECIDED)
+def test_a_verdict_agrees_with_its_interval_and_mirrors_when_success_and_failure_are_exchanged(
+    values: list[float], mean: float, std: float
+) -> None:
+    found, mirrored = verdict(values, (mean, std)), verdict([1 - value for value in values], (1 - mean, std))
     assert found.interval is not None
     low, high = found.interval
     assert found.difference is not None
@@ -106,22 +96,16 @@ def test_a_verdict_agrees_with_its_interval(values: list[float], mean: float, st
         assert (low > 0) if found.word == HIGHER else (high < 0)
     if found.word == REPRODUCED:
         assert max(-low, high) <= max(NEGLIGIBLE, std) + ROUNDING
-
-
-@given(values=st.lists(st.floats(0, 1), min_size=2, max_size=30), mean=st.floats(0, 1), std=st.floats(0, 0.4))
-def test_the_verdict_mirrors_when_success_and_failure_are_exchanged(
-    values: list[float], mean: float, std: float
-) -> None:
-    mirror = {HIGHER: LOWER, LOWER: HIGHER}
-    one = verdict(values, (mean, std))
-    other = verdict([1 - value for value in values], (1 - mean, std))
-    border = min(abs(abs(end) - limit) for end in one.interval or () for limit in (0, NEGLIGIBLE)) < 1e-6
-    if UNDECIDED not in (one.word, other.word) and not border:
-        assert other.word == mirror.get(one.word, one.word)
+    border = min(abs(abs(end) - limit) for end in (low, high) for limit in (0, NEGLIGIBLE)) < 1e-6
+    if UNDECIDED not in (found.word, mirrored.word) and not border:
+        assert mirrored.word == {HIGHER: LOWER, LOWER: HIGHER}.get(found.word, found.word)
 
 
 def test_a_repetition_of_the_published_experiment_is_seldom_called_different() -> None:
-    words = [word(scatter(*NDR, 25, seed), NDR) for seed in range(200)]
+    draw = np.random.Generator(np.random.PCG64(0))
+    shape = 0.75 * 0.25 / 0.27**2 - 1  # of a beta distribution with the published mean and spread
+    repetitions = draw.beta(0.75 * shape, 0.25 * shape, size=(200, 25)).tolist()
+    words = [word(values, NDR) for values in repetitions]
     assert words.count(REPRODUCED) > 110
     assert words.count(HIGHER) + words.count(LOWER) < 12
 
@@ -140,43 +124,35 @@ def tables(between: float, within: float, sizes: list[int], seed: int) -> list[l
     return [list(0.5 + between * draw.normal() + within * draw.normal(size=size)) for size in sizes]
 
 
+@settings(max_examples=30)
 @given(sizes=any_sizes, seed=st.integers(0, 1000))
 def test_tables_count_alike_however_many_seeds_they_have(sizes: list[int], seed: int) -> None:
     values = tables(0.1, 0.05, sizes, seed)
     found = spread_of_tables(values)
     assert found is not None
     pooled = sum(((np.array(own) - np.mean(own)) ** 2).sum() for own in values) / (sum(sizes) - len(sizes))
-    assert found.within == pytest.approx(np.sqrt(pooled))
+    assert found[1] == pytest.approx(np.sqrt(pooled))
     of_means = np.var([np.mean(own) for own in values], ddof=1)
     by_seeds = np.mean([pooled / size for size in sizes])  # what the seeds alone make the means vary
-    assert found.between**2 == pytest.approx(max(0.0, of_means - by_seeds), abs=1e-12)
-
-
-def test_the_spread_between_tables_is_found_again() -> None:
-    found = [spread_of_tables(tables(0.1, 0.05, [25, 5, 5, 5, 5], seed)) for seed in range(200)]
-    assert np.mean([one.between**2 for one in found if one]) == pytest.approx(0.01, rel=0.15)
-    assert np.mean([one.within**2 for one in found if one]) == pytest.approx(0.0025, rel=0.05)
+    assert found[0] ** 2 == pytest.approx(max(0.0, of_means - by_seeds), abs=1e-12)
 
 
 def test_equal_accuracies_have_no_spread_and_one_table_or_one_seed_on_each_tells_nothing() -> None:
-    same = spread_of_tables([[1.0, 1.0], [1.0, 1.0]])
-    assert same is not None
-    assert (same.between, same.within, same.p) == (0, 0, 1)
+    assert spread_of_tables([[1.0, 1.0], [1.0, 1.0]]) == (0, 0, 1)
     assert spread_of_tables([[0.5, 0.7], []]) is None
     assert spread_of_tables([[0.5], [0.7]]) is None
 
 
-@pytest.mark.parametrize("sizes", [[4, 4, 4], [8, 3, 3]])
-def test_p_is_that_of_a_permutation_test(sizes: list[int]) -> None:
-    values = tables(0.05, 0.05, sizes, 3)
+def test_p_is_that_of_a_permutation_test() -> None:
+    values = tables(0.05, 0.05, [8, 3, 3], 3)
     reference = permutation_test(
         tuple(values),
         lambda *groups: f_oneway(*groups).statistic,
         permutation_type="independent",
         alternative="greater",
-        n_resamples=4000,
+        n_resamples=1000,
         rng=np.random.Generator(np.random.PCG64(1)),
     )
     found = spread_of_tables(values)
     assert found is not None
-    assert found.p == pytest.approx(reference.pvalue, abs=0.03)
+    assert found[2] == pytest.approx(reference.pvalue, abs=0.04)

@@ -59,23 +59,24 @@ def test_cutting_keeps_every_seed_once_in_ranges_without_gaps(seeds: set[int], m
         assert len(piece) <= most
 
 
-def test_nothing_there_means_one_piece_of_all_seeds(tmp_path: Path) -> None:
+def test_only_missing_seeds_are_to_do_around_what_is_there_in_pieces_that_are_not_too_long(
+    trained: Path, tmp_path: Path
+) -> None:
     (piece,) = run_status(tmp_path, RUN).to_do
     assert (piece.folder, piece.seeds) == (tmp_path / PLACE / "0-3", (0, 1, 2, 3))
     assert list(tmp_path.iterdir()) == []
-
-
-def test_only_missing_seeds_are_to_do_and_around_what_is_there(trained: Path) -> None:
     status = run_status(trained, RUN)
-    assert status.finished == (1, 2)
-    assert to_do(status) == [(0,), (3,)]
+    assert (status.finished, to_do(status)) == ((1, 2), [(0,), (3,)])
     more = replace(RUN, seeds=tuple(range(1, 8)))
     assert to_do(run_status(trained, more, at_most=3)) == [(3, 4, 5), (6, 7)]
+    endless = run_status(tmp_path, replace(RUN, seeds=tuple(range(MOST_SEEDS + 1))))
+    assert [len(piece.seeds) for piece in endless.to_do] == [MOST_SEEDS, 1]
 
 
-def test_a_new_piece_is_never_longer_than_one_that_is_recognised(tmp_path: Path) -> None:
-    status = run_status(tmp_path, replace(RUN, seeds=tuple(range(MOST_SEEDS + 1))))
-    assert [len(piece.seeds) for piece in status.to_do] == [MOST_SEEDS, 1]
+def test_a_piece_with_the_names_of_before_is_known(edit: Edit, tmp_path: Path) -> None:
+    edit(protocol="released")
+    (tmp_path / PLACE).rename(tmp_path / "runs" / RUN.name.replace("clean", "released"))
+    assert run_status(tmp_path, RUN).finished == (1, 2)
 
 
 def test_an_unfinished_piece_is_to_do_as_it_was_cut_and_says_how_far_it_is(
@@ -124,15 +125,16 @@ def refused(out: Path, run: PlannedRun) -> str:
 
 
 def test_a_run_of_other_settings_under_the_same_name_is_refused(trained: Path) -> None:
-    data = RUN.options
+    def on(**changes: Any) -> PlannedRun:
+        return replace(RUN, data=tuple((RUN.options | changes).items()))
+
     for wanted, line in (
         (replace(RUN, changes=(("steps", 5),)), "has steps 4, the plan 5"),
-        (replace(RUN, data=tuple((data | {"train": 190}).items())), "has train 200, the plan 190"),
-        (replace(RUN, data=tuple((data | {"symbols": 5}).items())), "has symbols 4, the plan 5"),
-        (
-            replace(RUN, data=tuple((data | {"protocol": "paper"}).items())),
-            "has protocol released, the plan paper",
-        ),
+        (on(train=190), "has train 200, the plan 190"),
+        (on(symbols=5), "has symbols 4, the plan 5"),
+        (on(protocol="text"), "has protocol clean, the plan text"),
+        (on(table=7), "has table None, the plan 7"),
+        (on(nesting=True), "has nesting None, the plan True"),
         (replace(RUN, model="ndr"), "has model lstm, the plan ndr"),
         (replace(RUN, sizes=(("width", 7),)), "has width 32, the plan 7"),
     ):
@@ -159,17 +161,16 @@ def test_a_run_of_another_version_or_of_something_else_is_refused(
     assert refused(tmp_path, RUN).endswith(line)
 
 
-@pytest.mark.parametrize("name", ["metrics.parquet", "result.json", "config.json"])
-def test_a_damaged_run_without_checkpoint_is_refused_with_what_to_do(
-    edit: Edit, tmp_path: Path, name: str
+def test_a_damaged_run_without_checkpoint_or_settings_is_refused_with_what_to_do(
+    edit: Edit, tmp_path: Path
 ) -> None:
     folder = edit("checkpoint")
-    (folder / name).write_bytes(b"{")
-    found = refused(tmp_path, RUN)
-    assert found.startswith(f"{folder} is damaged ({name} cannot be read: ")
-    assert found.endswith("): remove that folder, and its seeds are trained again")
-
-
-def test_results_without_settings_are_not_taken_for_a_finished_piece(edit: Edit, tmp_path: Path) -> None:
-    (edit() / "config.json").unlink()
+    for name in ("metrics.parquet", "result.json", "config.json"):
+        before = (folder / name).read_bytes()
+        (folder / name).write_bytes(b"{")
+        found = refused(tmp_path, RUN)
+        assert found.startswith(f"{folder} is damaged ({name} cannot be read: ")
+        assert found.endswith("): remove that folder, and its seeds are trained again")
+        (folder / name).write_bytes(before)
+    (folder / "config.json").unlink()
     assert "1-2 is damaged (config.json is missing: " in refused(tmp_path, RUN)

@@ -1,87 +1,96 @@
-"""The plan is the paper's appendix: who is trained on what, with how many seeds and steps."""
+"""The plan is the paper's appendix: who is trained on what, how long, and what it costs."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
+from tests.reproduce.small import small_run
 
 import ctlpp
 from ctlpp.benchmark.variants import Settings
 from ctlpp.reproduce.pieces import run_status
-from ctlpp.reproduce.plan import ENDED, EXPERIMENTS, REPEATS, SIZES, PlannedRun, Scale, demo_plan, plan
+from ctlpp.reproduce.plan import (
+    DEVICES,
+    EXPERIMENTS,
+    REPEATS,
+    SETTLED,
+    SIZES,
+    SWITCHES,
+    PlannedRun,
+    current_name,
+    demo_plan,
+    name_run,
+    plan,
+    seconds,
+)
+
+H200 = Path(__file__).parents[2] / "benchmarks" / "H200.md"
 
 
 def names(runs: list[PlannedRun]) -> list[str]:
     return [run.name for run in runs]
 
 
-def test_table_1_has_three_models_on_two_variants_under_both_protocols_in_the_order_of_the_runs() -> None:
-    assert names(plan("table1")) == [
-        f"{model}-{variant}-{protocol}"
-        for model in ("lstm", "ndr", "transformer")
-        for protocol in ("released", "paper")
-        for variant in ("A", "R")
+def to_train(*arguments: Any, **more: Any) -> list[PlannedRun]:
+    return [run for run in plan(*arguments, **more) if not run.ended]
+
+
+def test_the_plan_is_the_published_experiment_first_what_is_cheap_and_decides_most() -> None:
+    whole = [(run.model, run.variant, run.experiments[0]) for run in to_train("all")]
+    switched = [(model, "A", "data") for _ in SWITCHES for model in ("lstm", "ndr")]
+    grid = [(model, "S", "staged") for model in ("ndr", "lstm", "transformer") for _ in range(20)]
+    assert whole == [
+        *((model, variant, "table1") for model in ("lstm", "ndr") for variant in ("A", "R")),
+        *switched,
+        *(("transformer", variant, "table1") for variant in ("A", "R")),
+        *grid,
+        *(("ndr", variant, "tables") for variant in ("R", "A") for _ in range(3)),
     ]
+    assert {run.protocol for run in to_train("all") if "data" not in run.experiments} == {"authors"}
 
 
 def test_seeds_and_steps_are_those_of_the_paper() -> None:
     sizes = {(run.model, len(run.seeds), run.steps) for run in plan("table1")}
     assert sizes == {("lstm", 25, 80_000), ("ndr", 25, 80_000), ("transformer", 50, 300_000)}
-    assert {len(run.seeds) for run in plan("staged")} == {5}
+    assert {(run.model, len(run.seeds)) for run in to_train("staged")} == {
+        *(("ndr", 5), ("lstm", 5), ("transformer", 3))
+    }
 
 
 def test_the_grid_of_s_has_every_cell_once_for_each_model() -> None:
-    runs = plan("staged")
-    cells = Counter(
-        (run.model, run.options["shared_functions"], run.options["shared_symbols"]) for run in runs
-    )
     models = ("ndr", "lstm", "transformer")
-    assert cells == {(model, o, s): 1 for model in models for o in (4, 8, 12, 16) for s in (2, 3, 4, 5, 6)}
-    assert "ndr-S-released-o16-s6" in names(runs)
+    cells = [f"{model}-S-authors-o{o}-s{s}" for model in models for o in (4, 8, 12, 16) for s in range(2, 7)]
+    assert names(to_train("staged")) == cells
 
 
-def test_similarity_needs_no_run_that_table_1_does_not_have() -> None:
-    assert {*names(plan("similarity"))} == {"ndr-A-released", "ndr-R-released"} <= {*names(plan("table1"))}
-
-
-def test_a_and_r_come_first_with_repeats_right_after_the_released_protocol_then_s_then_other_tables() -> None:
-    order = [
-        f"{model}-{variant}-{data}"
-        for model in ("lstm", "ndr", "transformer")
-        for data in ("released", "released-repeats", "paper")
-        for variant in ("A", "R")
-    ]
-    assert names(plan("all"))[: len(order)] == order
-    rest = [run.experiments for run in plan("all")[len(order) :]]
-    assert rest == sorted(rest)
-    assert {*rest} == {("staged",), ("tables",)}
-
-
-def test_repeats_sets_the_same_run_with_repeated_sequences_beside_the_plain_one() -> None:
-    runs = {run.name: run for run in plan("repeats")}
-    repeated = [run for run in runs.values() if run.repeated]
-    assert len(repeated) == 6
-    for run in repeated:
-        plain = run.without(REPEATS)
-        assert plain == runs[run.name.removesuffix("-repeats")].without()
-        assert (run.options, plain.options) == (plain.options | {REPEATS: "n/7"}, plain.options)
+def test_the_experiment_data_switches_one_thing_at_a_time() -> None:
+    for run in plan("data"):
+        base = Settings(variant="A", protocol=run.protocol)
+        other = Settings(variant="A", **run.options)
+        (switched,) = {*run.options} - {"protocol"}
+        assert getattr(base, switched) != getattr(other, switched)
+        assert replace(other, **{switched: getattr(base, switched)}) == base
 
 
 def test_what_has_ended_is_in_the_plan_and_nothing_of_it_is_to_be_trained(tmp_path: Path) -> None:
-    ended = {run.name for run in plan("all") if run.ended}
-    assert ended == {run.name for run in plan("all") if run.repeated or "seed" in run.options}
-    for run in plan("all", only=sorted(ended)):
+    ended = [run for run in plan("all") if run.ended]
+    assert {run.protocol for run in ended} == {"clean", "text"}
+    for run in ended:
         assert run_status(tmp_path, run).to_do == ()
 
 
-def test_tables_draws_the_functions_five_times_and_takes_the_first_from_table_1() -> None:
-    others = [f"ndr-R-released-seed{n}" for n in (1, 2, 3, 4)]
-    assert names(plan("tables", only=["ndr/R"])) == ["ndr-R-released", *others]
-    assert all(run.seeds == (0, 1, 2, 3, 4) for run in plan("tables"))
+def test_runs_with_repeats_stand_beside_those_that_differ_in_nothing_else() -> None:
+    runs = {run.name: run for run in plan("all")}
+    repeated = plan("repeats")
+    assert len(repeated) == 6
+    for run in repeated:
+        plain = runs[run.name.removesuffix("-repeats")]
+        assert run.setting(**{REPEATS: None}) == plain.setting() != run.setting()
+        assert run.options == plain.options | {REPEATS: "n/7"}
 
 
 def test_all_has_every_run_of_every_experiment_once_with_all_its_seeds() -> None:
@@ -91,43 +100,59 @@ def test_all_has_every_run_of_every_experiment_once_with_all_its_seeds() -> None
         for run in plan(word):
             assert {*run.seeds} <= {*whole[run.name].seeds}
             assert word in whole[run.name].experiments
-    assert len(whole["ndr-R-released"].seeds) == 25
-    assert whole["ndr-R-released"].experiments == ("table1", "repeats", "similarity", "tables")
+    assert whole["ndr-R-authors"].experiments == ("table1", "similarity", "tables")
 
 
-def test_the_miniature_has_every_experiment_that_goes_on_and_shares_no_folder_with_the_full_plan() -> None:
+def test_the_miniature_is_the_paper_on_other_data_and_shares_no_folder_with_the_full_plan() -> None:
     full, quick = plan("all", "full"), plan("all", "quick")
-    assert {word for run in quick for word in run.experiments} == {*EXPERIMENTS} - ENDED
+    assert {word for run in quick for word in run.experiments} == {"table1", "staged", "similarity"}
+    assert {run.protocol for run in plan("table1", "quick")} == {"clean", "text"}
     assert not {*names(full)} & {*names(quick)}
-    plain = [name.removesuffix("-quick") for name in names(plan("table1", "quick"))]
-    assert plain == names(plan("table1"))
+
+
+def test_runs_that_stop_when_nothing_changes_any_more_are_runs_of_their_own() -> None:
+    whole, early = to_train("table1"), plan("table1", until="settled")
+    assert names(early) == [f"{name}-until-settled" for name in names(whole)]
+    for run, other in zip(whole, early, strict=True):
+        assert replace(run.recipe, **dict(SETTLED)) == other.recipe != run.recipe
+
+
+def test_old_names_are_understood() -> None:
+    assert current_name("ndr-S-released-o16-s6") == "ndr-S-clean-o16-s6"
+    assert plan("all", only=["lstm-A-released-repeats"]) == plan("all", only=["lstm-A-clean-repeats"])
+    assert plan("table1", protocol="paper", preset="released") == plan("table1", protocol="text")
 
 
 @pytest.mark.parametrize("scale", SIZES)
-def test_every_run_asks_for_data_that_can_be_drawn(scale: str) -> None:
-    runs = plan("all", cast(Scale, scale))
-    for variant, data in {(run.variant, run.data) for run in runs}:
+def test_every_run_asks_for_data_that_can_be_drawn_and_is_saved_once_a_minute(scale: str) -> None:
+    runs = plan("all", scale)
+    assert all(run.recipe.checkpoint_minutes <= 1 for run in (*runs, *demo_plan()))
+    for variant, data in {(run.variant, run.data + run.small) for run in runs}:
         Settings(variant=variant, **{name: value for name, value in data if name != REPEATS})
         if scale == "quick":
             assert ctlpp.generate(variant, **dict(data)).size("train") >= dict(data)["train"]
 
 
-def test_every_run_is_saved_at_least_once_a_minute() -> None:
-    for run in (*plan("all"), *plan("all", "quick"), *demo_plan()):
-        assert run.recipe.checkpoint_minutes <= 1
-
-
 def test_seeds_protocol_or_preset_take_the_place_of_the_planned_ones() -> None:
     assert {run.seeds for run in plan("all", seeds=[3, 7])} == {(3, 7)}
-    assert {run.protocol for run in plan("all", protocol="paper")} == {"paper"}
-    changed = plan("table1", only=["ndr/R"], protocol="released", preset="paper")
-    assert names(changed) == ["ndr-R-released-paper-preset"]
+    assert {run.protocol for run in plan("all", protocol="authors")} == {"authors"}
+    changed = plan("table1", only=["ndr/R"], protocol="clean", preset="text")
+    assert names(changed) == ["ndr-R-clean-text-preset"]
     assert plan("all", "quick", preset="quick") == plan("all", "quick")
 
 
 def test_only_takes_a_model_and_a_variant_or_the_name_of_a_run() -> None:
-    chosen = plan("all", only=["lstm-A-paper", "ndr/A"])
-    assert names(chosen) == ["lstm-A-paper", "ndr-A-released", "ndr-A-released-repeats", "ndr-A-paper"]
+    chosen = plan("all", only=["lstm-A-text", "ndr/A"])
+    assert {*names(chosen)} >= {"lstm-A-text", "ndr-A-authors", "ndr-A-authors-table0", "ndr-A-clean"}
+    assert {f"{run.model}/{run.variant}" for run in chosen} == {"lstm/A", "ndr/A"}
+
+
+def test_a_run_may_have_any_options_of_the_data_and_its_name_says_so() -> None:
+    data = {"protocol": "authors", "table": 3, "doubled_pairs": True, "nesting": False}
+    run = PlannedRun(name="", model="lstm", variant="A", seeds=(0,), data=tuple(data.items()))
+    assert name_run("lstm", "A", data) == "lstm-A-authors-table3-with-doubled-pairs-no-nesting"
+    assert run.special == ["table 3", "with doubled pairs", "no nesting"]
+    assert run.setting(nesting=None, doubled_pairs=None) == replace(run, data=run.data[:2]).setting()
 
 
 def test_the_demo_trains_three_models_on_a_and_r_the_longest_first() -> None:
@@ -140,14 +165,15 @@ def test_the_demo_trains_three_models_on_a_and_r_the_longest_first() -> None:
     [
         (
             {"what": "table2"},
-            "experiment table2: choose from table1, staged, similarity, repeats, tables, all",
+            "experiment table2: choose from table1, similarity, data, staged, tables, repeats, all",
         ),
         ({"scale": "tiny"}, "scale tiny: choose from full, quick"),
-        ({"protocol": "own"}, "protocol own: choose from paper, released, authors"),
-        ({"preset": "own"}, "preset own: choose from released, paper, quick"),
+        ({"protocol": "own"}, "protocol own: choose from authors, clean, text"),
+        ({"until": "noon"}, "until noon: choose from settled"),
+        ({"preset": "own"}, "preset own: choose from authors, text, quick"),
         (
-            {"scale": "quick", "preset": "paper"},
-            "preset paper is for the scale full: a miniature has its own, quick",
+            {"scale": "quick", "preset": "text"},
+            "preset text is for the scale full: a miniature has its own, quick",
         ),
         (
             {"what": "similarity", "only": ["lstm/R"]},
@@ -160,3 +186,39 @@ def test_a_mistake_is_answered_with_what_there_is_to_choose_from(
 ) -> None:
     with pytest.raises(ValueError, match=re.escape(line) + "$"):
         plan(**arguments)
+
+
+def test_every_run_of_both_plans_has_a_cost_and_the_miniature_takes_minutes_on_a_cpu() -> None:
+    for device in DEVICES:
+        for run in (*plan("all"), *plan("all", "quick")):
+            assert seconds(run, len(run.seeds), device) > 0
+            assert seconds(run, 0, device) == 0
+    assert sum(seconds(run, len(run.seeds), "cpu") for run in plan("all", "quick")) < 6 * 60
+
+
+def test_the_speed_is_the_one_that_was_measured_on_the_h200() -> None:
+    row = r"^\| (lstm|transformer|ndr) \| (\d+) \| ([\d.]+) \|"
+    measured = re.findall(row, H200.read_text(), flags=re.MULTILINE)
+    assert len(measured) == 3 * 7
+    for model, crowd, each in measured:
+        (run,) = plan("table1", only=[f"{model}-R-authors"])
+        training = seconds(run, int(crowd)) - seconds(run, int(crowd), steps=0)
+        assert training == pytest.approx(int(crowd) * run.steps * float(each) / 1000, rel=0.01)
+
+
+def test_a_step_takes_longer_and_a_seed_less_the_more_there_are_and_small_batches_are_cheaper() -> None:
+    (ndr,), (lstm,) = (plan("table1", only=[name]) for name in ("ndr-R-authors", "lstm-R-authors"))
+    times = [seconds(ndr, seeds, steps=1_000_000) for seeds in range(1, 201)]
+    assert times == sorted(times)
+    shares = [time / seeds for seeds, time in enumerate(times, 1)]
+    assert shares == sorted(shares, reverse=True)
+    on_s = next(run for run in plan("staged") if run.model == "lstm")  # with a quarter of the examples
+    assert seconds(on_s, 25) < seconds(lstm, 25) / 2
+
+
+def test_what_is_saved_need_not_be_paid_again(tmp_path: Path) -> None:
+    run = small_run(0, 1, 2, 3, steps=1_000)
+    fresh = run_status(tmp_path, run)
+    half = replace(fresh, to_do=(replace(fresh.to_do[0], step=500),))
+    around = seconds(run, 4, "cpu", steps=0)
+    assert half.remaining("cpu") - around == pytest.approx((fresh.remaining("cpu") - around) / 2)

@@ -5,19 +5,16 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from tests.reproduce.making import make_piece, planned
+from tests.report.conftest import write_rows
+from tests.reproduce.making import make_piece
 
 import ctlpp
 from ctlpp.benchmark.variants import PROTOCOLS
-from ctlpp.reproduce.judge import HIGHER, LOWER, REPRODUCED, UNDECIDED
-from ctlpp.reproduce.results import CONDITIONS, correlations, correlations_table, load_results
-from ctlpp.reproduce.run_result import ALL, RULE, Row, equal_lengths
-from ctlpp.statistics.summary import wilson
+from ctlpp.reproduce.results import CONDITIONS, correlations_table, load_results
+from ctlpp.reproduce.run_result import ALL, HIGHER, LOWER, REPRODUCED, RULE, UNDECIDED, Row, equal_lengths
 
-NAME = "ndr-R-released"
+NAME, CLEAN = "ndr-R-authors", "ndr-R-clean"
 
 
 def row(out: Path, name: str = NAME, split: str = "ood", selection: str = ALL) -> Row:
@@ -29,41 +26,28 @@ def test_pieces_of_a_run_are_counted_together_and_each_seed_once(tmp_path: Path)
     make_piece(tmp_path, NAME, [0.7, 0.9], first=1)
     found = row(tmp_path)
     assert (found["seeds"], found["planned"], found["mean"], found["median"]) == (3, 25, 0.7, 0.7)
-    assert load_results(tmp_path).missing(planned(NAME)) == list(range(3, 25))
+    run = load_results(tmp_path).runs[NAME]
+    assert (run.trained, run.missing) == ([0, 1, 2], list(range(3, 25)))
 
 
-def test_pieces_that_were_evaluated_at_other_steps_belong_together(tmp_path: Path) -> None:
-    folder = make_piece(tmp_path, NAME, [0.5])
-    config = json.loads((folder / "config.json").read_text())
-    config["recipe"]["eval_every"] = 77
-    (folder / "config.json").write_text(json.dumps(config))
-    make_piece(tmp_path, NAME, [0.9], first=1)
-    assert row(tmp_path)["seeds"] == 2
-
-
-def test_a_piece_with_other_settings_than_the_first_or_the_plan_does_not_count(tmp_path: Path) -> None:
-    make_piece(tmp_path, NAME, [0.5, 0.7])
-    make_piece(tmp_path, NAME, [0.9], first=2, data={"train": "f" * 64})
-    make_piece(tmp_path, "lstm-R-released", [0.5]).parent.rename(tmp_path / "runs" / "ndr-R-paper")
+def test_a_piece_counts_if_it_was_only_watched_otherwise_than_the_first(tmp_path: Path) -> None:
+    folder = make_piece(tmp_path, NAME, [0.5, 0.7])
+    recipe = json.loads((folder / "config.json").read_text())["recipe"]
+    make_piece(tmp_path, NAME, [0.9], first=2, recipe=recipe | {"eval_every": 77})
+    make_piece(tmp_path, NAME, [0.9], first=3, data={"train": "f" * 64})
+    make_piece(tmp_path, "lstm-R-clean", [0.5]).parent.rename(tmp_path / "runs" / "ndr-R-text")
     runs = load_results(tmp_path).runs
-    assert [seed.number for seed in runs[NAME].seeds] == [0, 1]
-    assert [(one.state, one.reason) for name in (NAME, "ndr-R-paper") for one in runs[name].unusable] == [
-        ("different", "its settings are not those of ndr-R-released/0-1"),
+    assert [seed.number for seed in runs[NAME].seeds] == [0, 1, 2]
+    assert [(one.state, one.reason) for name in (NAME, "ndr-R-text") for one in runs[name].unusable] == [
+        ("different", "its settings are not those of ndr-R-authors/0-1"),
         ("different", "has model lstm, the plan ndr"),
     ]
 
 
-def test_an_unfinished_run_makes_no_numbers(tmp_path: Path) -> None:
-    (make_piece(tmp_path, NAME, [0.5]) / "result.json").unlink()
-    results = load_results(tmp_path)
-    assert not results.rows
-    assert results.finished(planned(NAME)) is None
-
-
 def test_the_papers_rule_keeps_the_first_25_that_converged(tmp_path: Path) -> None:
     iid = [0.2 if seed % 10 == 0 else 1.0 for seed in range(50)]
-    make_piece(tmp_path, "transformer-R-released", [seed / 50 for seed in range(50)], iid=iid)
-    everything, kept = (row(tmp_path, "transformer-R-released", "ood", way) for way in (ALL, RULE))
+    make_piece(tmp_path, "transformer-R-clean", [seed / 50 for seed in range(50)], iid=iid)
+    everything, kept = (row(tmp_path, "transformer-R-clean", "ood", way) for way in (ALL, RULE))
     assert (everything["seeds"], kept["seeds"]) == (50, 25)
     assert kept["mean"] == pytest.approx(sum(n for n in range(28) if n % 10) / 50 / 25)
     assert (everything["not_converged"], kept["not_converged"]) == (5, 5)
@@ -77,94 +61,90 @@ def test_a_seed_that_diverged_counts_with_what_it_had_and_never_by_the_papers_ru
 
 
 def test_transformers_are_judged_by_the_rule_and_other_models_by_all_seeds(tmp_path: Path) -> None:
-    for name in ("transformer-R-released", NAME):
+    for name in ("transformer-R-clean", NAME):
         make_piece(tmp_path, name, [0.1] * 10 + [0.8] * 25, iid=[0.2] * 10 + [1.0] * 25)
     results = load_results(tmp_path)
-    used = {run.model: results.row(run)["seeds"] for run in results.runs.values()}
+    used = {run.first.model: results.row(run)["seeds"] for run in results.finished}
     assert used == {"transformer": 25, "ndr": 35}
 
 
 def test_success_is_more_than_95_percent_ood_and_has_a_wilson_interval(tmp_path: Path) -> None:
     make_piece(tmp_path, NAME, [0.95, 0.951, 1.0, 0.2])
     found = row(tmp_path)
-    share = found["above_95_share_low"], found["above_95_share_high"]
     assert (found["above_95"], found["published_above_95"]) == (2, 8)
-    assert share == pytest.approx(wilson(2, 4), abs=1e-6)
+    assert (found["above_95_share_low"], found["above_95_share_high"]) == (0.150039, 0.849961)
 
 
 def test_the_gap_at_equal_lengths_leaves_out_lengths_that_one_split_lacks(tmp_path: Path) -> None:
-    folder = make_piece(tmp_path, "ndr-R-paper", [0.5, 0.5])
+    folder = make_piece(tmp_path, "ndr-R-text", [0.5, 0.5])
     result = json.loads((folder / "result.json").read_text())
     for seed in result["seeds"]:
         seed["by_length"] = {"iid": {"1": 0.0, "2": 1.0, "3": 0.8}, "ood": {"2": 0.6, "3": 0.5, "9": 0.0}}
     (folder / "result.json").write_text(json.dumps(result))
-    found = row(tmp_path, "ndr-R-paper")
+    found = row(tmp_path, "ndr-R-text")
     assert (found["gap"], found["equal_gap"]) == pytest.approx((0.5, (0.4 + 0.3) / 2))
-    assert row(tmp_path, "ndr-R-paper", "iid")["gap"] is None
+    assert row(tmp_path, "ndr-R-text", "iid")["gap"] is None
 
 
-@pytest.mark.parametrize("variant", ["A", "R"])
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_the_gap_at_equal_lengths_rests_on_held_out_examples_and_on_enough_of_them(
-    variant: str, protocol: str
-) -> None:
-    data = ctlpp.generate(variant, protocol=protocol)
+def test_the_gap_at_equal_lengths_rests_on_held_out_examples_and_on_enough_of_them(protocol: str) -> None:
+    data = ctlpp.generate("A", protocol=protocol)
     lengths = equal_lengths(data["iid"], data["ood"], protocol)
-    assert lengths == ([2, 3, 4, 5, 6] if protocol == "paper" else [3, 4, 5, 6])
+    assert lengths == ([2, 3, 4, 5, 6] if protocol == "text" else [3, 4, 5, 6])
     assert min(len(data["iid"][length]) for length in lengths) > 100
-    if protocol != "paper":  # what the page says of pairs
+    if protocol != "text":  # what the page says of pairs
         assert len(data["iid"][2]) == data.shared("train", "iid") == 7
 
 
 def test_published_numbers_stand_beside_full_size_runs_only(tmp_path: Path) -> None:
     make_piece(tmp_path, NAME, [1.0] * 25)
-    make_piece(tmp_path, "ndr-S-released-o16-s6", [1.0] * 5)
+    make_piece(tmp_path, "ndr-S-clean-o16-s6", [1.0] * 5)
     columns = ("verdict", "published_inside", "published_mean", "published_std")
     assert [row(tmp_path)[name] for name in columns] == [HIGHER, False, 0.75, 0.27]
     assert [row(tmp_path, NAME, "iid")[name] for name in columns] == [REPRODUCED, True, 1.0, 0.01]
-    assert [row(tmp_path, "ndr-S-released-o16-s6")[name] for name in columns] == [None] * 4
+    assert [row(tmp_path, "ndr-S-clean-o16-s6")[name] for name in columns] == [None] * 4
 
 
 def test_a_reproduced_ood_accuracy_beside_an_iid_accuracy_that_is_not_is_undecided(tmp_path: Path) -> None:
-    make_piece(tmp_path, "ndr-A-paper", [0.2, 0.3, 0.5] * 8 + [0.36], iid=0.8)
-    found = row(tmp_path, "ndr-A-paper")
+    make_piece(tmp_path, "ndr-A-text", [0.2, 0.3, 0.5] * 8 + [0.36], iid=0.8)
+    found = row(tmp_path, "ndr-A-text")
     assert (found["verdict"], found["iid_differs"]) == (UNDECIDED, LOWER)
 
 
 def test_the_plan_that_fits_is_chosen_and_a_run_that_no_plan_has_is_kept_apart(tmp_path: Path) -> None:
-    assert NAME in {one.name for one in load_results(tmp_path).plan}
-    make_piece(tmp_path, NAME, [0.5]).parent.rename(tmp_path / "runs" / "ndr-R-released-quick")
+    assert NAME in load_results(tmp_path).plan
+    make_piece(tmp_path, NAME, [0.5]).parent.rename(tmp_path / "runs" / "ndr-R-clean-quick")
     assert load_results(tmp_path).is_miniature
-    (tmp_path / "runs" / "ndr-R-released-quick").rename(tmp_path / "runs" / "mine")
+    (tmp_path / "runs" / "ndr-R-clean-quick").rename(tmp_path / "runs" / "mine")
     results = load_results(tmp_path)
     assert not results.is_miniature
-    assert [run.name for run in results.unplanned_runs] == ["mine"]
+    assert results.runs["mine"].planned is None
     assert results.rows["mine", ALL, "ood"]["mean"] == 0.5
 
 
 def test_runs_that_are_compared_with_the_same_number_stand_together(tmp_path: Path) -> None:
-    names = ["lstm-A-released-repeats", "lstm-A-paper", "ndr-R-released-repeats", "ndr-R-released"]
-    for name in [*reversed(names), "ndr-R-released-seed1"]:
+    names = ["lstm-A-clean-repeats", "lstm-A-text", "ndr-R-clean-repeats", "ndr-R-clean"]
+    for name in [*reversed(names), "ndr-R-clean-seed1"]:
         make_piece(tmp_path, name, [0.5])
     results = load_results(tmp_path)
     assert [run.name for run in results.main_runs()] == names
-    assert [len(results.finished_runs(condition)) for condition in CONDITIONS] == [2, 1, 1]
+    assert [len(results.on(condition)) for condition in CONDITIONS] == [0, 2, 1, 1]
 
 
-def test_other_data_are_compared_with_released_data_of_distinct_sequences(tmp_path: Path) -> None:
-    for name, values in ((NAME, [0.4, 0.6]), (f"{NAME}-repeats", [0.8, 1.0]), ("ndr-R-paper", [0.7])):
+def test_other_data_are_compared_with_clean_data_of_distinct_sequences(tmp_path: Path) -> None:
+    for name, values in ((CLEAN, [0.4, 0.6]), (f"{CLEAN}-repeats", [0.8, 1.0]), ("ndr-R-text", [0.7])):
         make_piece(tmp_path, name, values)
-    repeated, paper, plain = (row(tmp_path, name) for name in (f"{NAME}-repeats", "ndr-R-paper", NAME))
-    assert (repeated["baseline"], paper["baseline"], plain["baseline"]) == (NAME, NAME, None)
+    repeated, text, plain = (row(tmp_path, name) for name in (f"{CLEAN}-repeats", "ndr-R-text", CLEAN))
+    assert (repeated["baseline"], text["baseline"], plain["baseline"]) == (CLEAN, CLEAN, None)
     assert repeated["change"] == pytest.approx(0.4)
     assert repeated["change_low"] < 0 < repeated["change_high"]
-    assert paper["change"] is None  # a single seed has no spread
+    assert text["change"] is None  # a single seed has no spread
 
 
 def test_function_tables_are_compared_on_the_row_of_the_first(tmp_path: Path) -> None:
-    make_piece(tmp_path, NAME, [0.8, 0.82, 0.84])
-    make_piece(tmp_path, f"{NAME}-seed1", [0.4, 0.42, 0.44])
-    found, other = row(tmp_path), row(tmp_path, f"{NAME}-seed1")
+    make_piece(tmp_path, CLEAN, [0.8, 0.82, 0.84])
+    make_piece(tmp_path, f"{CLEAN}-seed1", [0.4, 0.42, 0.44])
+    found, other = row(tmp_path, CLEAN), row(tmp_path, f"{CLEAN}-seed1")
     assert (found["function_tables"], other["function_tables"]) == (2, None)
     assert found["std_between_tables"] > 10 * found["std_within_tables"]
     assert 0 < found["tables_p"] <= 1
@@ -172,10 +152,14 @@ def test_function_tables_are_compared_on_the_row_of_the_first(tmp_path: Path) ->
 
 def test_a_seed_has_learned_from_the_step_on_from_which_it_stays_above(tmp_path: Path) -> None:
     folder = make_piece(tmp_path, NAME, [1.0, 0.96])
-    accuracy = [0.99, 0.5, 0.99, 1.0, 1.0, 0.1, 0.1, 0.1, 0.1, 0.96]
-    columns = {"step": [10, 20, 30, 95, 100] * 2, "seed": [0] * 5 + [1] * 5, "length": [0] * 10}
-    both = [pa.table(columns | {"split": [split] * 10, "accuracy": accuracy}) for split in ("iid", "ood")]
-    pq.write_table(pa.concat_tables(both), folder / "metrics.parquet")
+    curves = {0: [0.99, 0.5, 0.99, 1.0, 1.0], 1: [0.1, 0.1, 0.1, 0.1, 0.96]}
+    rows = [
+        (step, seed, split, 0, accuracy, 1.0)
+        for seed, curve in curves.items()
+        for step, accuracy in zip((10, 20, 30, 95, 100), curve, strict=True)
+        for split in ("iid", "ood")
+    ]
+    write_rows(folder / "metrics.parquet", ("step", "seed", "split", "length", "accuracy", "loss"), rows)
     found = row(tmp_path)
     names = ("learned", "learned_first", "learned_half", "learned_late")
     assert [found[name] for name in names] == [2, 30, 30, 1]
@@ -203,7 +187,7 @@ def analysed_pieces(out: Path, ood: list[float], iid: float = 1.0) -> None:
 def test_measures_of_all_pieces_are_correlated_with_ood_accuracy(tmp_path: Path) -> None:
     analysed_pieces(tmp_path, OOD)
     results = load_results(tmp_path)
-    found = correlations(results.runs[NAME])
+    found = results.runs[NAME].correlations
     assert found["interchange_across"].seeds == len(OOD)
     assert found["interchange_across"].pearson == pytest.approx(1.0)
     assert -1 < found["cosine_across"].pearson < -0.9
@@ -214,19 +198,19 @@ def test_measures_of_all_pieces_are_correlated_with_ood_accuracy(tmp_path: Path)
 
 @pytest.mark.parametrize(
     ("ood", "iid"),
-    [(OOD[:7], 1.0), ([0.2, *[0.97] * 9], 1.0), ([0.99] * 10, 1.0), (OOD, 0.9)],
-    ids=["few", "one apart", "all alike", "not learned"],
+    [(OOD[:7], 1.0), ([0.2, *[0.97] * 9], 1.0), (OOD, 0.9)],
+    ids=["few", "one apart", "not learned"],
 )
 def test_where_there_is_nothing_to_predict_nothing_is_correlated(
     tmp_path: Path, ood: list[float], iid: float
 ) -> None:
     analysed_pieces(tmp_path, ood, iid)
-    assert correlations(load_results(tmp_path).runs[NAME]) == {}
+    assert load_results(tmp_path).runs[NAME].correlations == {}
 
 
-@pytest.mark.parametrize("content", ["{", "[]", '{"seeds": [{}], "measures": 3}', '{"seeds": 7}'])
-def test_a_damaged_analysis_counts_as_none(tmp_path: Path, content: str) -> None:
+def test_a_damaged_analysis_counts_as_none(tmp_path: Path) -> None:
     analysed_pieces(tmp_path, OOD)
-    (tmp_path / "runs" / NAME / "4-9" / "analysis" / "analysis.json").write_text(content)
-    run = load_results(tmp_path).runs[NAME]
-    assert (len(run.seeds), len(run.measures)) == (10, 4)
+    for content in ("{", "[]", '{"seeds": [{}], "measures": 3}', '{"seeds": 7}'):
+        (tmp_path / "runs" / NAME / "4-9" / "analysis" / "analysis.json").write_text(content)
+        run = load_results(tmp_path).runs[NAME]
+        assert (len(run.seeds), len(run.measures)) == (10, 4)

@@ -86,7 +86,7 @@ def test_every_piece_is_trained_and_watched_and_a_second_time_nothing_is_touched
     assert sorted(outcome.done) == sorted([desk.folder(ON_R), desk.folder(ON_A)])
     assert replace(outcome, done=[]) == Outcome(seeds=3)
     on_r, on_a = (
-        f"{n}-released-quick, seeds 0-{last}" for n, last in (("1 of 2: lstm-R", 1), ("2 of 2: lstm-A", 0))
+        f"{n}-clean-quick, seeds 0-{last}" for n, last in (("1 of 2: lstm-R", 1), ("2 of 2: lstm-A", 0))
     )
     assert sorted(desk.seen) == [(on_r, "step 0"), (on_a, "step 0")]
     assert [seed["seed"] for seed in desk.result(ON_R)] == [0, 1]
@@ -106,15 +106,14 @@ def test_a_run_cut_into_pieces_has_the_seeds_that_it_has_in_one_piece(desk: Desk
         assert part["loss"] == pytest.approx(whole["loss"], abs=1e-4)
 
 
-@pytest.mark.parametrize("workers", [1, 2])
 def test_a_piece_interrupted_at_the_deadline_ends_as_if_nothing_had_happened(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, workers: int
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = small_run(0, 1, steps=8)
     with monkeypatch.context() as patch:
         patch.setattr(Deadline, "check", lambda deadline: None)  # the time is up only once it trains
         with pytest.raises(Interrupted, match=r"step 1 is saved in .*0-1"):
-            desk.carry_out(run, minutes=0.0, workers=workers)
+            desk.carry_out(run, minutes=0.0)
     assert not (desk.folder(run) / "result.json").exists()
     assert desk.carry_out(run).done == [desk.folder(run)]
     cut = desk.result(run)
@@ -135,7 +134,7 @@ def test_a_failure_is_noted_while_the_others_go_on_and_is_taken_up_on_request(
     failing["R"] = RuntimeError("no luck\nat all")
     folder, reason = desk.folder(ON_R), "RuntimeError: no luck"
     assert desk.carry_out(ON_R, ON_A) == Outcome(done=[desk.folder(ON_A)], failed={folder: reason}, seeds=1)
-    assert desk.seen[0] == ("1 of 2: lstm-R-released-quick, seeds 0-1", f"failed: {reason}")
+    assert desk.seen[0] == ("1 of 2: lstm-R-clean-quick, seeds 0-1", f"failed: {reason}")
     note = json.loads(folder.with_name("0-1.failed.json").read_text())
     assert note["reason"] == reason
     assert "no luck\nat all" in "".join(note["traceback"])
@@ -213,45 +212,28 @@ def test_an_analysis_that_is_missing_or_damaged_is_made_up_without_training(desk
     assert desk.carry_out(ON_R, analysis=True).done == []  # no checkpoint: it counts as not analysed
 
 
-def lose(path: Path) -> None:
-    path.unlink()
+HARM: list[tuple[str, Callable[[str], str]]] = [
+    ("metrics.parquet", lambda text: ""),
+    ("result.json", lambda text: "{"),
+    ("result.json", lambda text: text.replace('"ood": 0.', '"ood": 7.')),
+]
 
 
-def damage(path: Path) -> None:
-    path.write_text("{")
-
-
-def doctor(path: Path) -> None:
-    path.write_text(path.read_text().replace('"ood": 0.', '"ood": 7.'))
-
-
-@pytest.mark.parametrize(
-    ("name", "harm"),
-    [
-        ("metrics.parquet", lose),
-        ("metrics.parquet", damage),
-        ("result.json", damage),
-        ("result.json", doctor),
-    ],
-)
-def test_history_and_result_are_restored_from_the_checkpoint(
-    desk: Desk, name: str, harm: Callable[[Path], None]
-) -> None:
+def test_history_and_result_are_restored_from_the_checkpoint(desk: Desk) -> None:
     desk.carry_out(ON_R)
     folder, result = desk.folder(ON_R), desk.result(ON_R)
-    history, weights = (
-        pq.read_table(folder / "metrics.parquet"),
-        folder / "checkpoint" / "step-000000004.safetensors",
-    )
-    before = weights.stat().st_mtime_ns
-    harm(folder / name)
-    (piece,) = run_status(desk.out, ON_R).to_do
-    assert (piece.folder, piece.step) == (folder, ON_R.steps)
-    assert desk.carry_out(ON_R).done == [folder]
-    assert pq.read_table(folder / "metrics.parquet") == history
-    assert desk.result(ON_R) == result
-    assert weights.stat().st_mtime_ns == before, "nothing was trained"
-    assert run_status(desk.out, ON_R).finished == (0, 1)
+    history, weights = folder / "metrics.parquet", folder / "checkpoint" / "step-000000004.safetensors"
+    rows, before = pq.read_table(history), weights.stat().st_mtime_ns
+    for name, harm in HARM:
+        text = (folder / name).read_text(errors="replace")
+        (folder / name).write_text(harm(text))
+        (piece,) = run_status(desk.out, ON_R).to_do
+        assert (piece.folder, piece.step) == (folder, ON_R.steps)
+        assert desk.carry_out(ON_R).done == [folder]
+        assert pq.read_table(history) == rows
+        assert desk.result(ON_R) == result
+        assert weights.stat().st_mtime_ns == before, "nothing was trained"
+        assert run_status(desk.out, ON_R).finished == (0, 1)
 
 
 def test_small_keeps_the_weights_of_the_best_and_the_worst_seed_and_no_checkpoint(desk: Desk) -> None:

@@ -19,22 +19,22 @@ Small = Callable[..., Dataset]
 
 
 @cache
-def small_dataset(variant: str, protocol: str = "paper", **options: Any) -> Dataset:
+def small_dataset(variant: str, protocol: str = "text", **options: Any) -> Dataset:
     return generate(variant, protocol=protocol, **SMALL, **(STAGED if variant == "S" else {}), **options)
 
 
 @pytest.fixture(scope="session")
 def small() -> Small:
-    """`small("S", "released")`: a small dataset."""
+    """`small("S", "clean")`: a small dataset."""
     return small_dataset
 
 
 @pytest.fixture(scope="session")
 def originals(tmp_path_factory: pytest.TempPathFactory) -> Folders:
-    """`originals("S", "released", format="text")`: the folder of a small dataset, to be read only."""
+    """`originals("S", "clean", format="text")`: the folder of a small dataset, to be read only."""
 
     @cache
-    def original(variant: str, protocol: str = "paper", format: str = "parquet", **options: Any) -> Path:
+    def original(variant: str, protocol: str = "text", format: str = "parquet", **options: Any) -> Path:
         folder = tmp_path_factory.mktemp("original") / f"{variant}-{protocol}-{format}"
         small_dataset(variant, protocol, **options).save(folder, format=format)
         return folder

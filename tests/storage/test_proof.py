@@ -16,6 +16,7 @@ from ctlpp.storage.proof import check
 Rows = dict[str, list[dict[str, Any]]]  # of every split
 Task = dict[str, Any]  # the content of task.json
 Change = Callable[[Rows, Task], Any]
+FORMATS = ("text", "jsonl", "parquet")
 LEFT, SUMS, COUNTS = "traces left", "sums made right", "sums and counts made right"
 
 
@@ -44,24 +45,37 @@ def assert_refused(folder: Path, text: str) -> None:
     assert len(str(caught.value).splitlines()) == 1
 
 
-def wrong_output(rows: Rows, _: Task) -> None:
-    row = rows["train"][100]
-    row["output"] = "1" if row["output"] == "0" else "0"
+def put(split: str, at: int, **cells: Any) -> Change:
+    return lambda rows, _: rows[split][at].update(cells)
 
 
-def row_twice(rows: Rows, _: Task) -> None:
-    rows["train"][101] = rows["train"][100]
+def flipped(split: str, at: int, cell: str) -> Change:
+    """Another value in a cell: the other label, a length that is larger by one, another symbol."""
 
-
-def moved_to_iid(rows: Rows, _: Task) -> None:
-    rows["iid"].append(rows["train"].pop(100))
-
-
-def copied(source: str, target: str, at: int = 0) -> Change:
     def change(rows: Rows, _: Task) -> None:
-        rows[target][at] = rows[source][100 if source == "train" else 0]
+        value = rows[split][at][cell]
+        others = {True: False, False: True, "0": "1"} if cell != "length" else {value: value + 1}
+        rows[split][at][cell] = others.get(value, "0")
 
-    change.__name__ = f"{source} copied to {target}"
+    return change
+
+
+def removed(split: str, at: int) -> Change:
+    return lambda rows, _: rows[split].pop(at)
+
+
+def copied(source: str, target: str, at: int = 0, of: int = 0) -> Change:
+    return lambda rows, _: rows[target].__setitem__(at, rows[source][of])
+
+
+def moved(at: int, *, recipe: int = 0) -> Change:
+    """A row from train to iid, with sizes in the recipe that fit if `recipe` is 1."""
+
+    def change(rows: Rows, task: Task) -> None:
+        rows["iid"].append(rows["train"].pop(at))
+        task["recipe"]["train"] -= recipe
+        task["recipe"]["iid"] += recipe
+
     return change
 
 
@@ -70,86 +84,59 @@ def copied_and_entries_reversed(rows: Rows, task: Task) -> None:
     task["splits"] = dict(reversed(task["splits"].items()))
 
 
-def row_removed(rows: Rows, _: Task) -> None:
-    rows["train"].pop(100)
-
-
-def row_added(rows: Rows, _: Task) -> None:
+def pair_added(rows: Rows, _: Task) -> None:
     seen = {row["input"] for name in ("train", "iid") for row in rows[name]}
     unseen = [row for row in rows["pairs"] if row["input"] not in seen]
-    first, second = "abcdef", "ghijkl"
+    first, second = "abcdef", "ghijkl"  # the groups of A
     rows["train"].append(
         next(row for row in unseen if row["input"][0] in second and row["input"][2] in first)
     )
-
-
-def single_moved_to_iid(rows: Rows, task: Task) -> None:
-    rows["iid"].append(rows["train"].pop(5))
-    task["recipe"]["train"] -= 1
-    task["recipe"]["iid"] += 1
-
-
-def pair_missing(rows: Rows, _: Task) -> None:
-    rows["pairs"].pop(7)
-
-
-def unknown_function(rows: Rows, _: Task) -> None:
-    rows["train"][100]["input"] = "a zz 1"
-
-
-def too_long(rows: Rows, _: Task) -> None:
-    rows["train"][100] |= {"input": "a g a g a g 1", "length": 6}
-
-
-def split_emptied(rows: Rows, _: Task) -> None:
-    rows["iid"].clear()
-
-
-def label_changed(rows: Rows, _: Task) -> None:
-    rows["pairs"][7]["allowed"] = not rows["pairs"][7]["allowed"]
-
-
-def length_changed(rows: Rows, _: Task) -> None:
-    rows["train"][100]["length"] += 1
 
 
 CHANGED = "does not have the sha256 in task.json: the file was changed"
 FEWER = r"train\.\w+ has 599 rows, task.json says 600: the file was changed"
 SHARE = r"share 1 examples, not 0; the first is '\w \w \d'"
 EXAMPLE = r"'\w \w \d' -> '\d'"
-STRANGE = r"train\.\w+: row 100 is no example of this task: input '\w \w\w? \d', output '\d'"
+STRANGE = r"train\.\w+: row 100, '\w \w\w? \d' -> '\d', is no example of this task"
 EMPTY = r"iid\.\w+ has 0 rows|iid\.\w+: the file is damaged|iid has 0 examples, the recipe"
 EDITS: list[tuple[Change, list[str]]] = [  # what is said if traces are left, sums are right, counts are right
-    (wrong_output, [CHANGED, *2 * [rf"train\.\w+: row 100, {EXAMPLE}, has the wrong output; right is '\d'"]]),
-    (row_twice, [CHANGED, *2 * [rf"train\.\w+: row 101, {EXAMPLE}, occurs twice"]]),
-    (moved_to_iid, [FEWER, FEWER, "train has 599 examples, the recipe in task.json asks for 600"]),
-    (copied("train", "iid"), [CHANGED, *2 * [rf"train and iid {SHARE}"]]),
-    (copied("train", "any"), [CHANGED, *2 * [rf"train and any {SHARE}"]]),
+    (flipped("train", 100, "output"), [CHANGED, *2 * [rf"row 100, {EXAMPLE}, has the wrong output"]]),
+    (copied("train", "train", 101, of=100), [CHANGED, *2 * [r"train has '\w \w \d' twice"]]),
+    (moved(100), [FEWER, FEWER, "train has 599 examples, the recipe in task.json asks for 600"]),
+    (copied("train", "iid", of=100), [CHANGED, *2 * [rf"train and iid {SHARE}"]]),
+    (copied("train", "any", of=100), [CHANGED, *2 * [rf"train and any {SHARE}"]]),
     (copied("iid", "any"), [CHANGED, *2 * [rf"iid and any {SHARE}"]]),
     (copied_and_entries_reversed, [CHANGED, *2 * [rf"train and any {SHARE}"]]),
-    (copied("ood", "train", 100), [CHANGED, *2 * [rf"row 100, {EXAMPLE}, is not in the graph of train"]]),
-    (copied("train", "ood"), [CHANGED, *2 * [rf"ood\.\w+: row 0, {EXAMPLE}, is not in the graph of ood"]]),
-    (row_removed, [FEWER, FEWER, "train has 599 examples, the recipe in task.json asks for 600"]),
-    (row_added, [*2 * ["has 601 rows"], "train has 601 examples, the recipe in task.json asks for 600"]),
-    (single_moved_to_iid, [FEWER, FEWER, "train must hold all 48 examples of length 1, it has 47"]),
-    (pair_missing, [*2 * ["has 575 rows"], "pairs must hold all 576 examples of length 2, it has 575"]),
-    (unknown_function, [CHANGED, *2 * [STRANGE]]),
-    (too_long, [CHANGED, r"for train, its file has \{.*'6': 1\}", "row 100, 'a g a g a g 1' -> "]),
-    (split_emptied, 3 * [EMPTY]),
-    (label_changed, 3 * [rf"pairs\.\w+: row 7, {EXAMPLE}, has the wrong label `allowed`"]),
-    (length_changed, 3 * [STRANGE]),
+    (copied("ood", "train", 100), [CHANGED, *2 * [r"train has '\w \w \d', which is not in its graph"]]),
+    (copied("train", "ood", of=100), [CHANGED, *2 * [r"ood has '\w \w \d', which is not in its graph"]]),
+    (removed("train", 100), [FEWER, FEWER, "train has 599 examples, the recipe in task.json asks for 600"]),
+    (pair_added, [*2 * ["has 601 rows"], "train has 601 examples, the recipe in task.json asks for 600"]),
+    (moved(5, recipe=1), [FEWER, FEWER, "train must hold all 48 examples of length 1, it has 47"]),
+    (
+        removed("pairs", 7),
+        [*2 * ["has 575 rows"], "pairs must hold all 576 examples of length 2, it has 575"],
+    ),
+    (put("train", 100, input="a zz 1"), [CHANGED, *2 * [STRANGE]]),
+    (put("train", 100, input="a g a g a g 1", length=6), [CHANGED, *2 * ["row 100, 'a g a g a g 1' -> "]]),
+    (lambda rows, _: rows["iid"].clear(), 3 * [EMPTY]),
+]
+LABELS = [  # columns that text files do not have, and the sums do not cover
+    (flipped("pairs", 7, "allowed"), rf"pairs\.\w+: row 7, {EXAMPLE}, has the wrong label `allowed`"),
+    (flipped("train", 100, "length"), STRANGE),
 ]
 
 
-@pytest.mark.parametrize(("change", "texts"), EDITS, ids=[change.__name__ for change, _ in EDITS])
-def test_edited_rows_are_caught(copies: Folders, change: Change, texts: list[str]) -> None:
-    formats = ("text", "jsonl", "parquet")
-    if change in (label_changed, length_changed):  # text files have no such columns
-        formats = ("jsonl", "jsonl", "parquet")
-    for traces, text, format in zip((LEFT, SUMS, COUNTS), texts, formats, strict=True):
-        folder = copies("A", format=format)
-        edit(folder, change, traces)
-        assert_refused(folder, text)
+def test_edited_rows_are_caught(copies: Folders) -> None:
+    for change, texts in EDITS:
+        for traces, text, format in zip((LEFT, SUMS, COUNTS), texts, FORMATS, strict=True):
+            folder = copies("A", format=format)
+            edit(folder, change, traces)
+            assert_refused(folder, text)
+    for change, text in LABELS:
+        for format in FORMATS[1:]:
+            folder = copies("A", format=format)
+            edit(folder, change, LEFT)
+            assert_refused(folder, text)
 
 
 def test_an_editor_who_changes_nothing_is_not_accused(copies: Folders) -> None:
@@ -159,16 +146,16 @@ def test_an_editor_who_changes_nothing_is_not_accused(copies: Folders) -> None:
         check(folder)
 
 
-def released_single(rows: Rows, _: Task) -> None:
+def single_added(rows: Rows, _: Task) -> None:
     rows["train"].insert(0, rows["singles"][0])
 
 
-def released_pair_missing(rows: Rows, _: Task) -> None:
+def pair_of_train_missing(rows: Rows, _: Task) -> None:
     in_iid = {row["input"] for row in rows["iid"]}
     rows["train"].remove(next(row for row in rows["train"] if row["input"] not in in_iid))
 
 
-def released_from_train(split: str) -> Change:
+def copied_and_admitted(split: str) -> Change:
     def change(rows: Rows, task: Task) -> None:
         rows[split][-1] = rows["train"][-1]
         task["splits"][split]["in_train"] = task["splits"][split].get("in_train", 0) + 1
@@ -176,20 +163,16 @@ def released_from_train(split: str) -> Change:
     return change
 
 
-def released_overlap_denied(_: Rows, task: Task) -> None:
-    del task["splits"]["iid"]["in_train"]
-
-
-def test_the_released_protocol_allows_its_own_overlap_and_no_other(copies: Folders) -> None:
+def test_a_protocol_that_adds_pairs_allows_its_own_overlap_and_no_other(copies: Folders) -> None:
     edits: list[tuple[Change, str]] = [
-        (released_single, "train has 1 single applications, its protocol has none"),
-        (released_pair_missing, "train must hold all 288 examples of length 2, it has 287"),
-        (released_from_train("iid"), r"train and iid share (\d+) examples, not (?!\1)"),
-        (released_from_train("any"), "train and any share 1 examples, not 0"),
-        (released_overlap_denied, r"task.json has in_train 0 for iid, its file has \d+"),
+        (single_added, "train has 1 single applications, its protocol has none"),
+        (pair_of_train_missing, "train must hold all 288 examples of length 2, it has 287"),
+        (copied_and_admitted("iid"), r"train and iid share (\d+) examples, not (?!\1)"),
+        (copied_and_admitted("any"), "train and any share 1 examples, not 0"),
+        (lambda _, task: task["splits"]["iid"].pop("in_train"), r"in_train 0 for iid, its file has \d+"),
     ]
     for change, text in edits:
-        folder = copies("A", "released")
+        folder = copies("A", "clean")
         edit(folder, change, COUNTS)
         assert_refused(folder, text)
 
@@ -198,7 +181,7 @@ def test_in_s_a_row_that_a_restriction_excludes_is_caught(copies: Folders) -> No
     for split in ("unseen_symbols", "singles"):
         folder = copies("S")
         edit(folder, copied(split, "train"), COUNTS)
-        assert_refused(folder, r"train\.parquet: row 0, '.*' -> '\d', is not in the graph of train")
+        assert_refused(folder, r"train has '.*', which is not in its graph")
 
 
 def test_a_stray_file_is_named(copies: Folders) -> None:

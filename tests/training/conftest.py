@@ -1,6 +1,5 @@
 """A tiny task and a tiny model with dropout, for everything that needs no real one."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -45,29 +44,21 @@ def tiny_splits() -> Splits:
 
 
 @pytest.fixture
-def tiny() -> Callable[[int, int], nn.Module]:
-    return Tiny
-
-
-@pytest.fixture
 def splits() -> Splits:
     return tiny_splits()
-
-
-@pytest.fixture(autouse=True)
-def on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is pinned here is the CPU's behaviour, also where there is a GPU."""
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
 
 
 class Heard:
     """An observer that remembers."""
 
     def __init__(self) -> None:
+        self.started: list[int] = []
         self.notes: list[str] = []
-        self.steps: list[int] = []
         self.evaluated: list[int] = []
         self.saved: list[int] = []
+
+    def on_start(self, config: object, step: int) -> None:
+        self.started.append(step)
 
     def on_note(self, line: str) -> None:
         self.notes.append(line)

@@ -23,38 +23,27 @@ def numbered(**counts: int) -> Split:
 
 
 def test_a_round_visits_every_example_once_but_for_partial_batches() -> None:
-    batches = Batches(numbered(n2=10, n3=8), RECIPE, [0])
-    assert batches.per_round == 2 + 2
+    batches = Batches(numbered(n1=3, n2=10, n3=8), RECIPE, [0])
+    assert batches.per_round == 1 + 2 + 2
     for round_ in range(3):
-        seen: dict[int, list[int]] = {2: [], 3: []}
-        for step in range(4 * round_, 4 * round_ + 4):
+        seen: dict[int, list[int]] = {1: [], 2: [], 3: []}
+        for step in range(5 * round_, 5 * round_ + 5):
             tokens, targets = batches.at(step)
             assert torch.equal(tokens[:, 0], targets)  # they belong together
             seen[tokens.shape[1] - 2] += targets.tolist()
         assert sorted(seen[3]) == list(range(8))
         assert len(seen[2]) == len(set(seen[2])) == 8
+        assert set(seen[1]) == {0, 1, 2}, "less than a batch: they are repeated"
 
 
-def test_rounds_and_batch_seeds_differ() -> None:
-    def order(seed: int, round_: int) -> list[int]:
+def test_rounds_and_batch_seeds_differ_and_a_step_needs_no_steps_before_it() -> None:
+    def order(seed: int, steps: range) -> list[list[int]]:
         batches = Batches(numbered(n2=40), replace(RECIPE, batch_seed=seed), [0])
-        return [int(t) for step in range(10) for t in batches.at(10 * round_ + step)[1]]
+        return [batches.at(step)[1].tolist() for step in steps]
 
-    orders = [order(0, 0), order(0, 1), order(1, 0), order(1, 1)]
+    orders = [order(seed, range(first, first + 10)) for seed in (0, 1) for first in (0, 10)]
     assert all(orders[i] != orders[j] for i in range(4) for j in range(i))
-
-
-def test_a_step_needs_no_steps_before_it() -> None:
-    walked, jumped = (Batches(numbered(n2=10, n3=9), RECIPE, [0]) for _ in range(2))
-    for step in range(30):
-        expected = walked.at(step)
-    assert all(torch.equal(a, b) for a, b in zip(expected, jumped.at(29), strict=True))
-
-
-def test_a_length_with_less_than_a_batch_repeats_its_examples() -> None:
-    batches = Batches(numbered(n1=3, n2=8), RECIPE, [0])
-    (short,) = (targets for tokens, targets in map(batches.at, range(3)) if tokens.shape[1] == 3)
-    assert set(short.tolist()) == {0, 1, 2}
+    assert order(0, range(30))[-1] == order(0, range(29, 30))[0]
 
 
 def test_with_an_order_per_seed_a_seed_reads_the_same_alone_and_in_a_crowd() -> None:
@@ -130,17 +119,10 @@ def test_a_curriculum_is_found_by_name(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_a_natural_mix_has_each_length_as_often_as_the_data_and_an_even_one_equally_often() -> None:
-    for mix, expected in (("natural", {1: 10, 2: 40, 3: 400}), ("even", {1: 150, 2: 150, 3: 150})):
-        recipe = Recipe(batch=10, steps=450, length_mix=mix)
-        batches = Batches(numbered(n1=5, n2=40, n3=400), recipe, seeds=[0])
-        assert Counter(batches.at(step)[0].shape[1] - 2 for step in range(450)) == expected
-
-
-def test_an_even_mix_visits_all_examples_of_a_length_before_it_repeats_one() -> None:
-    recipe = Recipe(batch=10, steps=45, length_mix="even")
-    batches = Batches(numbered(n1=5, n2=40, n3=400), recipe, seeds=[0])
-    of_two = [targets for tokens, targets in map(batches.at, range(45)) if tokens.shape[1] == 4]
-    assert len(of_two) == 15
-    counts = Counter(torch.cat(of_two).tolist())
-    assert set(counts) == set(range(40))
-    assert set(counts.values()) <= {3, 4}
+    for mix, expected in (("natural", {1: 1, 2: 4, 3: 40}), ("even", {1: 15, 2: 15, 3: 15})):
+        recipe = Recipe(batch=10, steps=45, length_mix=mix)
+        round_ = list(map(Batches(numbered(n1=5, n2=40, n3=400), recipe, seeds=[0]).at, range(45)))
+        assert Counter(tokens.shape[1] - 2 for tokens, _ in round_) == expected
+    seen = Counter(torch.cat([targets for tokens, targets in round_ if tokens.shape[1] == 4]).tolist())
+    assert set(seen) == set(range(40)), "all examples of a length come before one is repeated"
+    assert set(seen.values()) == {3, 4}

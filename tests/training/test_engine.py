@@ -4,89 +4,85 @@ from typing import Any
 
 import pytest
 import torch
+from tests.training.conftest import Tiny
 
 from ctlpp.kernels import fast
 from ctlpp.training.crowd import init_crowd
-from ctlpp.training.engine import activations, memory_budget, seeds_at_a_time, try_kernels
+from ctlpp.training.engine import activations, find_device, memory_budget, seeds_at_a_time, try_kernels
 from ctlpp.training.recipe import Recipe
-from ctlpp.training.step import Optimizer, Stepper
+from ctlpp.training.step import Stepper
 from ctlpp.training.train import train
 
 RECIPE = Recipe(steps=6, batch=10, lr=0.01, warmup=2)
 BATCH = TOKENS, TARGETS = torch.zeros(10, 5, dtype=torch.int64), torch.zeros(10, dtype=torch.int64)
 
 
-def stepper_of(factory: Any, seeds: Any, kind: type[Stepper] = Stepper) -> Stepper:
-    crowd = init_crowd(factory, 8, 4, list(seeds))
-    return kind(crowd, RECIPE, Optimizer.of(crowd), len(seeds))
+def stepper_of(seeds: int, kind: type[Stepper] = Stepper, **sizes: Any) -> Stepper:
+    crowd = init_crowd(lambda v, c: Tiny(v, c, **sizes), 8, 4, range(seeds))
+    return kind(crowd, RECIPE, seeds)
 
 
 def test_a_crowd_that_does_not_fit_is_split_and_says_so_with_the_same_results(
-    tiny: Any, splits: Any, heard: Any
+    splits: Any, heard: Any
 ) -> None:
-    each, _ = activations(stepper_of(tiny, range(7)), BATCH)
-    run = train(tiny, splits, seeds=range(7), recipe=RECIPE, memory=5 * each, observers=[heard])
+    each, _ = activations(stepper_of(7), BATCH)
+    run = train(Tiny, splits, seeds=range(7), recipe=RECIPE, memory=5 * each, observers=[heard])
     assert heard.notes == ["7 seeds do not fit into memory together: each step takes them 3 at a time"]
     assert run.config["engine"]["seeds_at_a_time"] == 3
-    whole = train(tiny, splits, seeds=range(7), recipe=RECIPE)
+    whole = train(Tiny, splits, seeds=range(7), recipe=RECIPE)
     torch.testing.assert_close(run.crowd.weights, whole.crowd.weights, rtol=1e-4, atol=1e-6)
 
 
-def test_activations_grow_with_the_batch(tiny: Any) -> None:
-    stepper = stepper_of(tiny, [0])
+def test_activations_grow_with_the_batch() -> None:
+    stepper = stepper_of(1)
     small, large = (activations(stepper, (TOKENS.repeat(n, 1), TARGETS.repeat(n)))[0] for n in (1, 10))
     assert 5 * small < large < 10 * small + 1
 
 
-def test_groups_are_as_equal_as_can_be(tiny: Any) -> None:
-    stepper = stepper_of(tiny, range(10))
+def test_groups_are_as_equal_as_can_be() -> None:
+    stepper = stepper_of(10)
     each, _ = activations(stepper, BATCH)
     for fit, group in ((9, 5), (4, 4), (3, 3), (1, 1), (0, 1), (10, 10)):
         assert seeds_at_a_time(stepper, BATCH, fit * (each * 3 // 2))[0] == group
 
 
-def test_on_a_cpu_large_batches_go_one_seed_at_a_time_because_that_is_quickest(tiny: Any) -> None:
-    stepper = stepper_of(lambda v, c: tiny(v, c, width=32), range(3))
+def test_on_a_cpu_large_batches_go_one_seed_at_a_time_because_that_is_quickest() -> None:
+    stepper, budget = stepper_of(3, width=32), memory_budget(torch.device("cpu"))
     batch = TOKENS.repeat(2000, 1), TARGETS.repeat(2000)
-    assert seeds_at_a_time(stepper, batch, 1 << 60) == (1, "")
-    assert seeds_at_a_time(stepper, BATCH, 1 << 60) == (3, "")
+    assert seeds_at_a_time(stepper, batch, budget) == (1, "")
+    assert seeds_at_a_time(stepper, BATCH, budget) == (3, "")
 
 
-def test_there_is_a_budget_on_this_machine() -> None:
-    assert 1 << 20 < memory_budget(torch.device("cpu")) < 1 << 50
+class Tight(Stepper):
+    """Has no memory for more than two seeds, or, if it is full, for any."""
+
+    full = False
+
+    def gradient(self, group: slice, *batch: Any) -> Any:
+        if self.full:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        if group.stop - group.start > 2:
+            raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 10 bytes")
+        return super().gradient(group, *batch)
 
 
-@pytest.mark.parametrize("error", [torch.OutOfMemoryError, RuntimeError])
-def test_out_of_memory_in_a_step_goes_on_with_fewer_seeds(tiny: Any, error: Any) -> None:
-    class Tight(Stepper):
-        def gradient(self, group: slice, *batch: Any) -> Any:
-            if group.stop - group.start > 2:
-                raise error("DefaultCPUAllocator: can't allocate memory: you tried to allocate 10 bytes")
-            return super().gradient(group, *batch)
-
-    tight, roomy = stepper_of(tiny, range(5), Tight), stepper_of(tiny, range(5))
+def test_out_of_memory_in_a_step_goes_on_with_fewer_seeds_if_there_are_fewer() -> None:
+    tight, roomy = stepper_of(5, Tight), stepper_of(5)
     for stepper in (tight, roomy):
         stepper.step(0, *BATCH)
     assert (tight.group, roomy.group) == (2, 5)
     torch.testing.assert_close(tight.crowd.weights, roomy.crowd.weights, rtol=1e-4, atol=1e-6)
-
-
-def test_out_of_memory_with_one_seed_is_one_line(tiny: Any) -> None:
-    class Full(Stepper):
-        def gradient(self, group: slice, *batch: Any) -> Any:
-            raise torch.OutOfMemoryError("CUDA out of memory")
-
+    tight.full = True  # type: ignore[attr-defined]
     text = r"^out of memory on cpu even with one seed at a time: use a smaller batch$"
     with pytest.raises(ValueError, match=text):
-        stepper_of(tiny, range(3), Full).step(0, *BATCH)
+        tight.step(0, *BATCH)
 
 
 @pytest.fixture
-def bf16(tiny: Any, monkeypatch: pytest.MonkeyPatch) -> Stepper:
+def bf16() -> Stepper:
     """Three seeds that could take a fast path."""
-    monkeypatch.setattr(fast, "available", lambda device: True)
-    stepper = stepper_of(tiny, range(3))
-    stepper.bf16 = True
+    stepper = stepper_of(3)
+    stepper.bf16 = stepper.crowd.kernels = True
     return stepper
 
 
@@ -125,11 +121,12 @@ def test_kernels_are_tried_on_the_whole_crowd_as_well_but_its_memory_is_not_thei
     assert sizes[:2] == [1, 3]
 
 
-def test_a_module_without_kernels_is_tried_with_one_seed_only(
-    bf16: Stepper, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sizes: list[int] = []
-    monkeypatch.setattr(fast, "find", lambda *_: None)
-    monkeypatch.setattr(Stepper, "step", lambda self, *_: sizes.append(len(self.crowd.seeds)))
-    assert try_kernels(bf16, BATCH) == ""
-    assert sizes == [1]
+def test_the_number_of_a_gpu_must_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[int] = []
+    stand_ins = {"is_available": lambda: True, "device_count": lambda: 2, "set_device": taken.append}
+    for name, stand_in in stand_ins.items():
+        monkeypatch.setattr(torch.cuda, name, stand_in)
+    assert find_device("cuda:1") == torch.device("cuda:1")
+    assert taken == [1], "kernels are launched there, too"
+    with pytest.raises(ValueError, match=r"^device cuda:2: this machine has cuda:0 to cuda:1$"):
+        find_device("cuda:2")

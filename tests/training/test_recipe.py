@@ -34,7 +34,7 @@ def test_a_value_out_of_range_is_named_with_its_range() -> None:
 
 
 def test_the_recipes_are_those_of_the_released_code() -> None:
-    ndr, transformer, lstm = (RECIPES["released"][name] for name in ("ndr", "transformer", "lstm"))
+    ndr, transformer, lstm = (RECIPES["authors"][name] for name in ("ndr", "transformer", "lstm"))
     for recipe in (ndr, transformer, lstm):
         assert (recipe.lr, recipe.warmup, recipe.batch, recipe.batch_order) == (1.5e-4, 500, 512, "shared")
         assert (recipe.betas, recipe.eps, recipe.schedule) == ((0.9, 0.999), 1e-8, "constant")
@@ -45,16 +45,16 @@ def test_the_recipes_are_those_of_the_released_code() -> None:
 
 
 def test_the_lstm_on_s_has_a_recipe_of_its_own_only_as_released() -> None:
-    ours = recipe_for("lstm", "released", "S")
+    ours = recipe_for("lstm", "authors", "S")
     assert (ours.batch, ours.lr, ours.optimizer, ours.clip) == (128, 1e-3, "adam", 5)
-    assert recipe_for("lstm", "paper", "S") == recipe_for("lstm", "paper", "R")
+    assert recipe_for("lstm", "text", "S") == recipe_for("lstm", "text", "R")
 
 
 def test_every_model_of_the_zoo_has_a_recipe_and_other_names_are_refused() -> None:
     for preset, recipes in RECIPES.items():
         assert set(recipes) == set(MODELS)
         assert recipe_for("my.module:model", preset) == recipes["ndr"]
-    with pytest.raises(ValueError, match=r"^preset slow: choose from released, paper, quick$"):
+    with pytest.raises(ValueError, match=r"^preset slow: choose from authors, text, quick$"):
         recipe_for("ndr", "slow")
     with pytest.raises(
         ValueError, match=r"^unknown model 'LSTM': choose from ndr, .*, or package\.module:fac"

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from tests.training.conftest import Tiny
 from torch import Tensor, nn
 
 from ctlpp.training.recipe import Recipe
@@ -60,43 +61,35 @@ def test_a_models_own_loss_and_schedule_work_in_a_crowd(factory: Any, splits: An
     torch.testing.assert_close(crowd.crowd.weights[1], alone.crowd.weights[0], rtol=1e-4, atol=1e-6)
 
 
-def test_the_schedule_sees_the_progress_of_the_training(splits: Any) -> None:
-    run = train(Annealed, splits, seeds=[0, 1], recipe=RECIPE)
-    assert float(run.crowd.module.progress) == 1  # type: ignore[arg-type]
+def test_an_own_loss_sees_the_progress_of_the_training_and_is_reported(splits: Any) -> None:
     seen = []
 
     class Watch(Annealed):
         def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
             if self.training:
                 seen.append(float(self.progress))
-            return super().loss(logits, targets)
-
-    train(Watch, splits, seeds=[0], recipe=RECIPE)
-    assert seen[-12:] == pytest.approx([step / 12 for step in range(12)])
-
-
-def test_an_own_loss_is_reported(splits: Any) -> None:
-    class Double(Annealed):
-        def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
             return 2 * super().loss(logits, targets)
 
-    losses = [
-        train(kind, splits, seeds=[0], recipe=RECIPE).metrics.at_end()[0].loss for kind in (Annealed, Double)
-    ]
-    assert losses[1] > 1.5 * losses[0]
+    run = train(Watch, splits, seeds=[0], recipe=RECIPE)
+    assert float(run.crowd.module.progress) == 1  # type: ignore[arg-type]
+    assert seen[-12:] == pytest.approx([step / 12 for step in range(12)])
+    tokens, targets = splits["iid"][2]
+    smooth = F.cross_entropy(run.crowd.member(0)(tokens), targets, label_smoothing=0.1)
+    reported = {score.length: score.loss for score in run.history.at_end() if score.split == "iid"}
+    assert reported[2] == pytest.approx(2 * smooth.item(), rel=1e-5)
 
 
-def test_a_run_may_use_a_curriculum(tiny: Any, splits: Any) -> None:
+def test_a_run_may_use_a_curriculum(splits: Any) -> None:
     asked = []
 
     def short_first(progress: float, length: int, tokens: Tensor) -> Tensor:
         asked.append((progress, length))
         return torch.full((len(tokens),), float(length <= 1 + 3 * progress))
 
-    run = train(tiny, splits, seeds=[0, 1], recipe=RECIPE, curriculum=short_first)
+    run = train(Tiny, splits, seeds=[0, 1], recipe=RECIPE, curriculum=short_first)
     assert run.config["recipe"]["curriculum"].endswith("short_first")
     assert (0.0, 1) in asked
-    assert not torch.equal(run.crowd.weights, train(tiny, splits, seeds=[0, 1], recipe=RECIPE).crowd.weights)
+    assert not torch.equal(run.crowd.weights, train(Tiny, splits, seeds=[0, 1], recipe=RECIPE).crowd.weights)
 
 
 class Library(nn.Module):
@@ -124,20 +117,19 @@ def test_a_module_that_cannot_be_vectorised_says_so_and_trains_one_after_the_oth
     torch.testing.assert_close(run.crowd.weights[1], alone.crowd.weights[0])
 
 
-def test_a_module_that_uses_the_global_generator_is_refused(splits: Any) -> None:
+def test_a_model_that_breaks_or_uses_the_global_generator_in_training_is_refused_in_one_line(
+    splits: Any,
+) -> None:
     class Noisy(Annealed):
         def forward(self, tokens: Tensor) -> Tensor:
             return super().forward(tokens) + torch.empty(4).cauchy_()
 
-    with pytest.raises(ValueError, match=r"^the model draws from the global random generator in forward"):
-        train(Noisy, splits, seeds=[0], recipe=RECIPE)
-
-
-def test_a_model_that_breaks_in_training_is_one_line(splits: Any) -> None:
     class Broken(Annealed):
         def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
             raise RuntimeError("no\nway")
 
+    with pytest.raises(ValueError, match=r"^the model draws from the global random generator in forward"):
+        train(Noisy, splits, seeds=[0], recipe=RECIPE)
     with pytest.raises(ValueError, match=r"^the model failed in a training step: RuntimeError: no$"):
         train(Broken, splits, seeds=[0], recipe=RECIPE)
 
@@ -177,8 +169,8 @@ def test_a_seed_that_diverges_is_marked_in_the_results(splits: Any) -> None:
     assert bool(run.crowd.weights.isfinite().all())
 
 
-def test_a_settled_crowd_stops_early(tiny: Any, splits: Any, heard: Any) -> None:
+def test_a_settled_crowd_stops_early(splits: Any, heard: Any) -> None:
     recipe = replace(RECIPE, steps=50, eval_every=5, early_stop=2, settled_accuracy=0.0, settled_change=1.0)
-    run = train(tiny, splits, seeds=[0, 1], recipe=recipe, observers=[heard])
+    run = train(Tiny, splits, seeds=[0, 1], recipe=recipe, observers=[heard])
     assert run.step == 15
     assert heard.evaluated == [5, 10, 15]

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import signal
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,21 +12,21 @@ from typing import Any
 
 import pytest
 import torch
-from tests.training.conftest import RECIPE, rows
+from tests.training.conftest import RECIPE, Heard, Tiny, rows
 
+from ctlpp.files import lock
 from ctlpp.runs import checkpoint
-from ctlpp.runs.folder import locked
 from ctlpp.training import loop
-from ctlpp.training.loop import Interrupted
-from ctlpp.training.train import Run, load_run, train
+from ctlpp.training.loop import Interrupted, Run
+from ctlpp.training.train import load_run, train
 
 Go = Callable[..., Run]
 
 
 @pytest.fixture
-def go(tiny: Any, splits: Any, tmp_path: Path) -> Go:
+def go(splits: Any, tmp_path: Path) -> Go:
     """Trains the tiny model in one folder, or goes on with it."""
-    usual = {"model": tiny, "data": splits, "seeds": [0, 1], "recipe": RECIPE, "out": tmp_path / "run"}
+    usual = {"model": Tiny, "data": splits, "seeds": [0, 1], "recipe": RECIPE, "out": tmp_path / "run"}
     return lambda **other: train(**(usual | other))
 
 
@@ -35,26 +36,31 @@ def run(tmp_path: Path) -> Path:
 
 
 class Stop:
-    """Presses Ctrl-C when a step is reached."""
+    """Sends a signal when a step is reached; by default what Ctrl-C sends."""
 
-    def __init__(self, step: int) -> None:
-        self.step = step
+    def __init__(self, step: int, number: int = signal.SIGINT) -> None:
+        self.step, self.number = step, number
 
     def on_evaluate(self, step: int, scores: object) -> None:
         if step == self.step:
-            raise KeyboardInterrupt
+            signal.raise_signal(self.number)
 
 
 def refused(line: str) -> Any:
     return pytest.raises(ValueError, match=re.escape(line))
 
 
-def test_ctrl_c_saves_and_says_how_to_resume_and_resuming_is_exact(go: Go, run: Path, tmp_path: Path) -> None:
+def test_ctrl_c_or_an_end_by_the_system_saves_and_says_how_to_resume_and_resuming_is_exact(
+    go: Go, run: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(KeyboardInterrupt, match=r"^$"):
+        go(out=None, observers=[Stop(10)])
     whole = go(out=tmp_path / "whole")
-    with pytest.raises(Interrupted) as caught:
-        go(observers=[Stop(10)])
-    assert str(caught.value) == f"interrupted: step 10 is saved in {run}; go on with resume=True"
-    assert not (run / "result.json").exists()
+    for step, number in ((10, signal.SIGINT), (15, signal.SIGTERM)):
+        with pytest.raises(Interrupted) as caught:
+            go(observers=[Stop(step, number)], resume=run.exists())
+        assert str(caught.value) == f"interrupted: step {step} is saved in {run}; go on with resume=True"
+        assert not (run / "result.json").exists()
     assert torch.equal(go(resume=True).crowd.weights, whole.crowd.weights)
     assert rows(run) == rows(tmp_path / "whole")
 
@@ -74,32 +80,22 @@ def test_an_evaluation_that_is_interrupted_is_made_up_for(
     assert rows(run) == rows(tmp_path / "whole")
 
 
-def test_ctrl_c_without_a_folder_is_just_that(go: Go) -> None:
-    with pytest.raises(KeyboardInterrupt):
-        go(out=None, observers=[Stop(10)])
-
-
-def test_a_finished_run_is_not_trained_again(go: Go, run: Path, heard: Any) -> None:
+def test_a_finished_run_is_not_trained_again_but_lost_files_are_made_up_for(
+    go: Go, run: Path, heard: Any
+) -> None:
     first = go()
-    assert go(resume=True, observers=[heard]).table() == first.table()
-    assert heard.evaluated == heard.saved == []
-    shutil.rmtree(run / "checkpoint")
-    before = (run / "result.json").read_bytes()
-    with refused(
-        "is finished, and only its small files were kept, not its checkpoint: there is nothing to res"
-    ):
-        go(resume=True)
-    assert (run / "result.json").read_bytes() == before
-
-
-def test_resuming_a_finished_run_makes_up_for_files_that_were_lost(go: Go, run: Path) -> None:
-    go()
     history, result = rows(run), json.loads((run / "result.json").read_text())
     (run / "metrics.parquet").write_bytes(b"PAR1")
     (run / "result.json").unlink()
-    go(resume=True)
+    assert go(resume=True, observers=[heard]).table() == first.table()
+    assert heard.evaluated == heard.saved == []
     assert rows(run) == history
     assert json.loads((run / "result.json").read_text())["seeds"] == result["seeds"]
+    shutil.rmtree(run / "checkpoint")
+    before = (run / "result.json").read_bytes()
+    with refused("is finished, and only its small files were kept, not its checkpoint: train it again in"):
+        go(resume=True)
+    assert (run / "result.json").read_bytes() == before
 
 
 def test_a_run_that_goes_on_elsewhere_says_so_once(go: Go, run: Path, heard: Any) -> None:
@@ -136,7 +132,7 @@ def test_a_full_disk_is_one_line_and_leaves_the_older_checkpoint(
     ):
         go()
     monkeypatch.undo()
-    found = checkpoint.newest(run / "checkpoint")
+    found = checkpoint.newest(run)
     assert found is not None
     assert found[1]["step"] == 8
     assert not list(run.rglob("*.part"))
@@ -144,7 +140,7 @@ def test_a_full_disk_is_one_line_and_leaves_the_older_checkpoint(
 
 
 def test_a_folder_that_is_not_ours_to_write_is_refused(go: Go, run: Path) -> None:
-    with locked(run), refused("is in use by another process: wait for it, or choose another"):
+    with lock(run / ".lock"), refused("is in use by another process: wait for it, or choose another"):
         go()
     (run / "thesis.tex").touch()
     with refused(f"{run} holds other files (thesis.tex, …): choose an empty or a new folder"):
@@ -173,65 +169,40 @@ def test_resuming_with_other_settings_or_data_is_refused(go: Go, splits: Any) ->
     go(recipe=replace(RECIPE, checkpoint_every=1), resume=True)  # which decides nothing
 
 
-def test_a_damaged_newest_checkpoint_is_made_anew_from_the_one_before(
-    go: Go, run: Path, tiny: Any, heard: Any
+def test_a_damaged_newest_checkpoint_is_told_and_made_anew_from_the_one_before(
+    go: Go, run: Path, tmp_path: Path
 ) -> None:
     whole = go()
-    newest = run / "checkpoint" / "step-000000020.safetensors"
-    newest.write_bytes(newest.read_bytes()[:-5] + b"wrong")
-    again = go(resume=True, observers=[heard])
-    line = f"{newest} is damaged (its checksum is wrong): falling back to the checkpoint before"
-    assert heard.notes == [f"warning: {line}"]
-    assert torch.equal(again.crowd.weights, whole.crowd.weights)
-    assert torch.equal(load_run(run, tiny).crowd.weights, whole.crowd.weights), "it is mended"
-
-
-def test_a_finished_run_is_not_mistaken_for_its_older_checkpoint(
-    go: Go, run: Path, tiny: Any, tmp_path: Path
-) -> None:
-    go()
     damages: list[tuple[str, Callable[[Path], object], str]] = [
-        (
-            "step-000000020.safetensors",
-            lambda path: os.truncate(path, 300),
-            "is damaged (its checksum is wrong)",
-        ),
-        ("step-000000020.safetensors", Path.unlink, "is missing"),
-        ("step-000000020.json", Path.unlink, "is missing"),
-        ("step-000000020.json", lambda path: path.write_text("{"), "is damaged (not JSON)"),
+        (".safetensors", lambda path: os.truncate(path, 300), "is damaged (its checksum is wrong)"),
+        (".safetensors", Path.unlink, "is missing"),
+        (".json", lambda path: path.write_text("{"), "is damaged (not JSON)"),
+        (".json", Path.unlink, "is missing"),
     ]
-    for name, damage, line in damages:
-        copy = Path(shutil.copytree(run, tmp_path / "copy"))
-        damage(copy / "checkpoint" / name)
-        lost = (
-            f"the finished run in {copy} keeps its results, but its weights are lost; training it as before"
-        )
-        with refused(
-            f"{copy}/checkpoint/{name} {line}: {lost} with resume=True makes them anew from step 16"
-        ):
-            load_run(copy, tiny)
-        shutil.rmtree(copy)
-
-
-def test_of_an_unfinished_run_the_older_checkpoint_is_loaded_with_a_note(
-    go: Go, run: Path, tiny: Any
-) -> None:
-    go()
-    (run / "result.json").unlink()
-    newest = run / "checkpoint" / "step-000000020.safetensors"
-    os.truncate(newest, 300)
-    loaded = load_run(run, tiny)
-    assert loaded.step == 16
-    line = f"{newest} is damaged (its checksum is wrong): taken is the checkpoint before, of step 16"
-    assert loaded.notes == (line,)
+    for i, (suffix, damage, fault) in enumerate(damages):
+        copy = Path(shutil.copytree(run, tmp_path / f"copy-{i}"))
+        newest = copy / "checkpoint" / f"step-000000020{suffix}"
+        damage(newest)
+        lost = f"the finished run in {copy} keeps its results, but its weights are lost"
+        again = "training it as before with resume=True makes them anew from step 16"
+        with refused(f"{newest} {fault}: {lost}; {again}"):
+            load_run(copy, Tiny)
+        (copy / "result.json").unlink()  # of an unfinished run the older one is loaded
+        loaded, heard = load_run(copy, Tiny), Heard()
+        assert loaded.step == 16
+        assert torch.equal(go(out=copy, resume=True, observers=[heard]).crowd.weights, whole.crowd.weights)
+        assert torch.equal(load_run(copy, Tiny).crowd.weights, whole.crowd.weights), "it is mended"
+        if damage is not Path.unlink:
+            assert loaded.notes == (f"{newest} {fault}: taken is the checkpoint before, of step 16",)
+            assert heard.notes == [f"warning: {newest} {fault}: falling back to the checkpoint before"]
 
 
 def test_a_checkpoint_that_lacks_an_entry_is_damaged_and_the_only_one_is_the_end(go: Go, run: Path) -> None:
     go(recipe=replace(RECIPE, checkpoint_every=0))
     (path,) = (run / "checkpoint").glob("*.json")
     facts = json.loads(path.read_text())
-    end = "and no older checkpoint is whole: the results of the run stay, only what needs its weights is lost"
+    end = "and no older checkpoint is whole"
     for entry in ("step", "seconds", "splits", "loss_count", "stopped"):
         path.write_text(json.dumps({key: value for key, value in facts.items() if key != entry}))
         with refused(f"{path} is damaged ({entry} is None), {end}: train it again in a new folder"):
-            checkpoint.newest(run / "checkpoint")
+            checkpoint.newest(run)

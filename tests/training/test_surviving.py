@@ -1,101 +1,57 @@
-"""Runs that are killed for real, at random moments."""
+"""A run that is killed for real, at random moments."""
 
 import json
 import random
-import runpy
-import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-import pyarrow.parquet as pq
-import pytest
 import torch
+from tests.training.conftest import Heard, Tiny, rows, tiny_splits
 
 from ctlpp.runs import checkpoint
-
-SCRIPT = """
-import sys, torch
-torch.set_num_threads(1)
-from torch import nn
 from ctlpp.training.recipe import Recipe
 from ctlpp.training.train import train
 
-class Model(nn.Module):
-    def __init__(self, vocab_size, n_classes):
-        super().__init__()
-        self.embed, self.drop = nn.Embedding(vocab_size, 16), nn.Dropout(0.2)
-        self.classify = nn.Linear(16, n_classes)
-    def forward(self, tokens):
-        return self.classify(self.drop(self.embed(tokens)).mean(1))
+RECIPE = Recipe(steps=120, batch=10, lr=0.01, eval_every=7, checkpoint_every=4)
 
-drawn = torch.Generator().manual_seed(0)
-def examples(n):
-    return torch.randint(9, (50, n + 2), generator=drawn), torch.randint(4, (50,), generator=drawn)
-split = {n: examples(n) for n in (1, 2)}
+
 class Ready:
-    def on_start(self, config, step):
+    def on_start(self, config: object, step: int) -> None:
         print(step, flush=True)
-train(Model, {"train": split, "iid": split}, seeds=[0, 3], out=sys.argv[1], resume=True, observers=[Ready()],
-      recipe=Recipe(steps=300, batch=10, lr=0.01, eval_every=7, checkpoint_every=3))
-"""
 
 
-def start(script: Path, out: Path) -> subprocess.Popen[str]:
-    command = [sys.executable, str(script), str(out)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def work(out: Path | str, observer: object) -> None:
+    torch.set_num_threads(1)
+    run = {"seeds": [0, 3], "recipe": RECIPE, "out": out, "resume": Path(out).exists()}
+    train(Tiny, tiny_splits(), **run, observers=[observer])  # type: ignore[arg-type]
 
 
-@pytest.fixture
-def script(tmp_path: Path) -> Path:
-    path = tmp_path / "script.py"
-    path.write_text(SCRIPT)
-    return path
-
-
-def test_killed_at_random_moments_a_run_ends_as_if_nothing_had_happened(
-    script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_killed_at_random_moments_a_run_ends_as_if_nothing_had_happened(tmp_path: Path) -> None:
     whole, cut = tmp_path / "whole", tmp_path / "cut"
-    monkeypatch.setattr(sys, "argv", [str(script), str(whole)])
-    runpy.run_path(str(script))  # in this process, which nobody kills
+    command = f"from tests.training.test_surviving import Ready, work; work({str(cut)!r}, Ready())"
     chance, began = random.Random(1), []
-    for _ in range(3):
-        process = start(script, cut)
+    for _ in range(2):
+        process = subprocess.Popen(
+            [sys.executable, "-c", command], cwd=Path(__file__).parents[2], stdout=subprocess.PIPE
+        )
         assert process.stdout is not None
         began.append(int(process.stdout.readline()))
-        time.sleep(chance.uniform(0.02, 0.5))
-        process.send_signal(signal.SIGKILL)
+        time.sleep(chance.uniform(0.05, 0.2))
+        process.kill()
         process.communicate()
-    process = start(script, cut)
-    out, errors = process.communicate()
-    assert (process.returncode, errors) == (0, "")
+    heard = Heard()
+    for folder in (cut, whole):
+        work(folder, heard)
+    began.append(heard.started[0])
     assert began == sorted(began)
-    assert int(out) > 0
-    ours, theirs = (checkpoint.newest(folder / "checkpoint") for folder in (cut, whole))
-    assert ours is not None
-    assert theirs is not None
-    assert ours[1]["step"] == theirs[1]["step"] == 300
+    assert began[-1] > 0
+    ours, theirs = (checkpoint.last(folder) for folder in (cut, whole))
+    assert ours[1]["step"] == theirs[1]["step"] == 120
     assert ours[0].keys() == theirs[0].keys()
     for name, tensor in ours[0].items():
         torch.testing.assert_close(tensor, theirs[0][name], rtol=0, atol=0, equal_nan=True)
-    assert pq.read_table(cut / "metrics.parquet") == pq.read_table(whole / "metrics.parquet")
+    assert rows(cut) == rows(whole)
     results = [json.loads((folder / "result.json").read_text())["seeds"] for folder in (cut, whole)]
     assert results[0] == results[1]
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_or_an_end_by_the_system_waits_for_the_step_and_saves(
-    script: Path, tmp_path: Path, number: int
-) -> None:
-    process = start(script, tmp_path / "run")
-    assert process.stdout is not None
-    process.stdout.readline()
-    time.sleep(0.1)
-    process.send_signal(number)
-    _, errors = process.communicate()
-    assert process.returncode != 0
-    last = errors.strip().splitlines()[-1]
-    assert f"is saved in {tmp_path / 'run'}; go on with resume=True" in last
-    assert not (tmp_path / "run" / "result.json").exists()

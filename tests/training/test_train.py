@@ -8,18 +8,15 @@ from typing import Any
 
 import pytest
 import torch
-from tests.training.conftest import RECIPE, rows
+from tests.training.conftest import RECIPE, Tiny, rows
 from torch import Tensor, nn
 
-from ctlpp.training.engine import find_device
-from ctlpp.training.train import load_run, train
+from ctlpp.training.train import accuracy, load_run, train
 
 
-def test_a_run_folder_holds_what_the_interface_says(
-    tiny: Any, splits: Any, tmp_path: Path, heard: Any
-) -> None:
+def test_a_run_folder_holds_what_the_interface_says(splits: Any, tmp_path: Path, heard: Any) -> None:
     out = tmp_path / "run"
-    run = train(tiny, splits, seeds=[3, 5], recipe=RECIPE, out=out, observers=[heard])
+    run = train(Tiny, splits, seeds=[3, 5], recipe=RECIPE, out=out, observers=[heard])
     names = {"config.json", "metrics.parquet", "result.json", "checkpoint", ".lock"}
     assert {path.name for path in out.iterdir()} == names
     config, result = (json.loads((out / f"{name}.json").read_text()) for name in ("config", "result"))
@@ -31,6 +28,7 @@ def test_a_run_folder_holds_what_the_interface_says(
     assert set(result["seeds"][0]["accuracy"]) == {"iid", "ood"}
     assert set(result["seeds"][0]["by_length"]["ood"]) == {"1", "2", "3"}
     assert result["seeds"][0]["diverged"] is False
+    assert 0 < result["seconds_aside"] < result["seconds"]
     table = rows(out)
     assert list(table[0]) == ["step", "seed", "split", "length", "accuracy", "loss"]
     assert sorted({row["step"] for row in table}) == [5, 10, 15, 20] == heard.evaluated
@@ -40,20 +38,6 @@ def test_a_run_folder_holds_what_the_interface_says(
     assert kept == [f"step-0000000{n}.{kind}" for n in (16, 20) for kind in ("json", "safetensors")]
 
 
-def test_it_works_without_a_folder_and_learns(tiny: Any, splits: Any) -> None:
-    recipe = replace(RECIPE, steps=300, lr=0.05, eval_every=0)
-    sizes = {"dropout": 0.0, "width": 32}
-    run = train(tiny, splits, seeds=range(2), recipe=recipe, sizes=sizes, splits=["train"])
-    assert [row["seed"] for row in run.table()] == [0, 1]
-    assert all(row["train"] > 0.95 and row["diverged"] is None for row in run.table())
-
-
-def test_a_seed_is_the_same_run_alone_and_among_others(tiny: Any, splits: Any) -> None:
-    many = train(tiny, splits, seeds=[1, 7, 9], recipe=RECIPE, memory=1)
-    alone = train(tiny, splits, seeds=[7], recipe=RECIPE)
-    torch.testing.assert_close(many.crowd.weights[1], alone.crowd.weights[0], rtol=1e-4, atol=1e-6)
-
-
 def test_a_saved_run_is_loaded_with_its_weights_settings_and_history(tmp_path: Path, splits: Any) -> None:
     how: Any = {"preset": "quick", "sizes": {"width": 8}, "recipe": replace(RECIPE, steps=6, eval_every=3)}
     run = train("gru", splits, seeds=[0, 2], **how, out=tmp_path / "r")
@@ -61,7 +45,7 @@ def test_a_saved_run_is_loaded_with_its_weights_settings_and_history(tmp_path: P
     assert repr(again) == "<gru on own data: 2 seeds, 6 steps>"
     assert torch.equal(run.crowd.weights, again.crowd.weights)
     assert again.config["options"]["width"] == 8
-    assert again.metrics.rows[0] == run.metrics.rows[0]
+    assert again.history.scores()[:8] == run.history.scores()[:8]
     assert again.table() == run.table()
     scores = again.evaluate({"iid": splits["iid"]})
     assert [s.accuracy for s in scores if s.length == 0] == [row["iid"] for row in run.table()]
@@ -70,16 +54,29 @@ def test_a_saved_run_is_loaded_with_its_weights_settings_and_history(tmp_path: P
     assert right == pytest.approx(next(s.accuracy for s in scores if (s.seed, s.length) == (2, 3)))
 
 
-def test_the_result_says_how_long_evaluations_and_checkpoints_took(
-    tiny: Any, splits: Any, tmp_path: Path
-) -> None:
-    run = train(tiny, splits, recipe=replace(RECIPE, eval_every=1), seeds=[0], out=tmp_path)
-    assert 0 < run.overhead_seconds < run.seconds
-    result = json.loads((tmp_path / "result.json").read_text())
-    assert result["seconds_aside"] == pytest.approx(run.overhead_seconds, abs=0.001)
-    assert load_run(tmp_path, tiny).overhead_seconds <= run.overhead_seconds, (
-        "all but the last checkpoint's own"
-    )
+def test_evaluation_is_in_float32_also_when_training_is_in_bf16(splits: Any) -> None:
+    run = train(Tiny, splits, seeds=[0, 1], recipe=replace(RECIPE, precision="bf16"))
+    losses = {(s.seed, s.length): s.loss for s in run.evaluate({"iid": splits["iid"]})}
+    at_end = {(s.seed, s.length): s.loss for s in run.history.at_end() if s.split == "iid"}
+    assert at_end == losses
+    member, (tokens, targets) = run.crowd.member(1), splits["iid"][3]
+    with torch.no_grad():
+        plain = nn.functional.cross_entropy(member(tokens), targets).item()
+    assert losses[1, 3] == pytest.approx(plain, rel=1e-6)
+
+
+def test_accuracy_of_a_plain_module_is_that_of_its_crowd_and_leaves_its_mode(splits: Any) -> None:
+    run = train(Tiny, splits, seeds=[2], recipe=replace(RECIPE, steps=1))
+    model = run.crowd.member(2).train()
+    empty = {4: (torch.zeros(0, 6, dtype=torch.int64), torch.zeros(0, dtype=torch.int64))}
+    splits = splits | {"iid": splits["iid"] | empty}
+    expected = {score.length: score.accuracy for score in run.evaluate({"iid": splits["iid"]})}
+    for batch in (5, 1024):
+        assert accuracy(model, splits, ["iid"], batch=batch)["iid"] == pytest.approx(expected)
+    assert model.training
+    wrong = r"^the model returns \(5, 2\) for tokens of shape \(5, 3\); it should ret"
+    with pytest.raises(ValueError, match=wrong):
+        accuracy(lambda tokens: torch.zeros(len(tokens), 2), splits, ["iid"], batch=5)
 
 
 class Wide(nn.Module):
@@ -87,8 +84,8 @@ class Wide(nn.Module):
         return tokens[:, :3].float()
 
 
-def test_bad_input_is_one_line_and_leaves_no_folder(tiny: Any, splits: Any, tmp_path: Path) -> None:
-    usual = {"model": tiny, "data": splits, "seeds": [0], "recipe": RECIPE, "out": tmp_path / "run"}
+def test_bad_input_is_one_line_and_leaves_no_folder(splits: Any, tmp_path: Path) -> None:
+    usual = {"model": Tiny, "data": splits, "seeds": [0], "recipe": RECIPE, "out": tmp_path / "run"}
     mistakes: list[tuple[dict[str, Any], str]] = [
         ({"model": "gpt"}, "unknown model 'gpt': choose from lstm, transformer, ndr"),
         ({"model": 3}, "model of type int: give a name, package.module:factory or a callable"),
@@ -97,7 +94,7 @@ def test_bad_input_is_one_line_and_leaves_no_folder(tiny: Any, splits: Any, tmp_
         ({"seeds": 3}, "seeds 3: give several numbers, such as range(3)"),
         ({"seeds": []}, "no seeds: give at least one"),
         ({"data": "data/R"}, "data of type str: give a dataset, as `ctlpp.load(folder)` reads it, or a dict"),
-        ({"preset": "slow"}, "preset slow: choose from released, paper, quick"),
+        ({"preset": "slow"}, "preset slow: choose from authors, text, quick"),
         ({"splits": ["iid", "odd"]}, "unknown split 'odd': choose from train, iid, ood"),
         ({"device": "cuda:x"}, "device cuda:x: choose from auto, cpu, cuda"),
         ({"device": "cuda"}, "device cuda: PyTorch finds no CUDA GPU on this machine; use cpu"),
@@ -112,14 +109,3 @@ def test_bad_input_is_one_line_and_leaves_no_folder(tiny: Any, splits: Any, tmp_
             train(**(usual | wrong))
         assert "\n" not in str(caught.value)
         assert not (tmp_path / "run").exists()
-
-
-def test_the_number_of_a_gpu_must_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    taken: list[int] = []
-    stand_ins = {"is_available": lambda: True, "device_count": lambda: 2, "set_device": taken.append}
-    for name, stand_in in stand_ins.items():
-        monkeypatch.setattr(torch.cuda, name, stand_in)
-    assert find_device("cuda:1") == torch.device("cuda:1")
-    assert taken == [1], "kernels are launched there, too"
-    with pytest.raises(ValueError, match=r"^device cuda:2: this machine has cuda:0 to cuda:1$"):
-        find_device("cuda:2")

@@ -1,4 +1,4 @@
-"""The whole analysis of a crowd: one call, all seeds.
+"""The whole analysis: of all seeds of a crowd, in one call, and of a run folder.
 
 Example:
     >>> from ctlpp.benchmark.dataset import generate
@@ -13,9 +13,10 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import count
+from functools import cached_property
+from pathlib import Path
 from threading import Event
 from typing import Any
 
@@ -24,27 +25,42 @@ import torch
 from torch import Tensor, nn
 
 from ctlpp.analysis import geometry
-from ctlpp.analysis.inputs import Array, Inputs
-from ctlpp.analysis.interchange import (
-    Donors,
-    Position,
-    count_turns,
-    find_positions,
-    interchange,
-    rounds,
-    stitch,
-    subsample,
-)
-from ctlpp.analysis.states import Layout, PatchableModel, activations, answers, in_parts
+from ctlpp.analysis.folder import MEASURES
+from ctlpp.analysis.inputs import Array, Inputs, grid
+from ctlpp.analysis.interchange import Donors, count_turns, find_positions, interchange, rounds, subsample
+from ctlpp.analysis.states import Layout, PatchableModel, activations, answers, in_parts, pick
 from ctlpp.benchmark.task import Task
 from ctlpp.files import UserError
+from ctlpp.models.zoo import Factory
+from ctlpp.runs.folder import read_config
+from ctlpp.runs.history import History
+from ctlpp.statistics.summary import Correlation, correlate
+from ctlpp.storage.folder import load, task_from_dict
 from ctlpp.training.crowd import Crowd
+from ctlpp.training.train import check_data_matches_run, load_run
 from ctlpp.words import plural
 
-STAGES = 100  # steps in which the progress of a seed is told
-POSITIONS = 5  # of them: where the value is
+Progress = Callable[[int], Callable[[float], None]]  # told a total, gives what to call with what is done
+MAPS = {"none": "interchange_across", "orthogonal": "stitch_orthogonal", "affine": "stitch_affine"}
 SAMPLE = 256  # pairs that stitching tries
 TRIED = 8  # inputs at least, of all consumers alike, to see how a model goes on from a state
+
+
+def silent(total: int) -> Callable[[float], None]:
+    """Progress that nobody looks at."""
+    return lambda done: None
+
+
+@dataclass(frozen=True, eq=False)
+class Interchange:
+    """What came of exchanging states."""
+
+    kind: str  # of the state: "columns", "steps" or "directions"
+    changed: tuple[str, ...]  # the names of what can be changed at a layer or step
+    effect: Array  # of every position, (S, layers or steps, what is changed there)
+    position: Array  # of every seed: layer or step, and what is changed there, (S, 2)
+    bases: int  # for every (donor's function, consumer, donor's symbol)
+    right: dict[str, Array]  # share of bases by map ("none", …), (S, F, F, n); nan where nothing was tried
 
 
 @dataclass(eq=False)
@@ -54,18 +70,11 @@ class Analysis:
     inputs: Inputs
     seeds: tuple[int, ...]
     answers: Array  # to all pairs, (S, F, F, n)
-    singles: Array  # answers to all single applications, (S, F, n)
-    codes: Array  # of the state behind each (first, symbol), (S, F, n); -1 where none is needed
+    codes: Array  # by the value for which the first function leaves a state, (S, values, F); -1: never first
     measures: dict[str, Array]  # one number per seed, (S,); nan where it is not defined
     similarity: Array | None = None  # of readouts, (S, values, F, F)
     clusters: list[list[geometry.Clustering]] | None = None  # of them, by seed and value
-    layout: Layout | None = None  # how the model carries its state
-    effect: Array | None = None  # of every position, (S, layers or steps, what is changed there)
-    position: Array | None = None  # layer or step, and what is changed there, (S, 2)
-    changed: tuple[str, ...] = ()  # the names of what can be changed
-    interchange: Array | None = None  # share of bases with a right answer, (S, F, F, n)
-    bases: int = 0  # how many those are for every (donor's function, consumer, donor's symbol)
-    stitched: dict[str, Array] = field(default_factory=dict)  # "orthogonal", "affine"; nan: not tried
+    interchange: Interchange | None = None
     notes: list[str] = field(default_factory=list)  # what could not be done, or says less than usual, and why
 
     @property
@@ -79,42 +88,37 @@ def analyze(
     task: Task,
     *,
     bases: int | None = 1,
-    advance: Callable[[int], None] = lambda steps: None,
+    start: Progress = silent,
 ) -> Analysis:
     """Analyse all seeds of a crowd, or one model: a module, or any callable that makes logits of tokens.
 
     bases: on how many of a consumer's inputs interchange tries each donor's state; None for all of another
-    value. advance: called with numbers that add up to `STAGES` times the number of seeds.
+    value. start: told the number of seeds, gives what to call with numbers that add up to it.
     """
     crowd = model if isinstance(model, Crowd) else as_crowd(model)
-    inputs = Inputs.of(task)
-    bases = count_bases(inputs, bases)
-
-    def ask(part: Crowd, stop: Event) -> dict[str, Any]:
-        def told(steps: int) -> None:
-            if stop.is_set():
-                raise RuntimeError("nobody waits for this part of the analysis any more")
-            advance(steps)
-
-        return _ask(part, inputs, bases, told)
-
-    parts = in_parts(crowd, ask)
-    found = parts[0] | {"bases": bases}
-    for name, value in parts[0].items():
-        if isinstance(value, np.ndarray):
-            found[name] = np.concatenate([part[name] for part in parts])
-    return _conclude(inputs, crowd.seeds, found)
-
-
-def count_bases(inputs: Inputs, bases: int | None) -> int:
-    """The number of bases as a number; UserError if there are not so many."""
+    inputs = Inputs(task)
     most = count_turns(inputs)
     if bases is not None and not 1 <= bases <= most:
         raise UserError(
             f"‹bases› {bases}: every donor and consumer has {most} bases of another value:"
             f" use 1 to {most}, or all"
         )
-    return most if bases is None else bases
+    advance = start(len(crowd.seeds))
+
+    def ask(part: Crowd, stop: Event) -> dict[str, Any]:
+        def told(seeds: float) -> None:
+            if stop.is_set():
+                raise RuntimeError("nobody waits for this part of the analysis any more")
+            advance(seeds)
+
+        return _ask(part, inputs, bases or most, told)
+
+    parts = in_parts(crowd, ask)
+    found = dict(parts[0])
+    for name, value in parts[0].items():
+        if isinstance(value, np.ndarray):
+            found[name] = np.concatenate([part[name] for part in parts])
+    return _conclude(inputs, crowd.seeds, bases or most, found)
 
 
 def as_crowd(model: nn.Module | Callable[[Tensor], Tensor]) -> Crowd:
@@ -133,98 +137,82 @@ class _Called(nn.Module):
         return self.model(tokens)
 
 
-def _ask(crowd: Crowd, inputs: Inputs, bases: int, advance: Callable[[int], None]) -> dict[str, Any]:
+def _ask(crowd: Crowd, inputs: Inputs, bases: int, advance: Callable[[float], None]) -> dict[str, Any]:
     """Everything that needs the model, for some seeds."""
     seeds, shape = len(crowd.seeds), inputs.value.shape
-    seen, logits = activations(crowd, inputs.singles())
-    found: dict[str, Any] = {"singles": logits.argmax(-1).cpu().numpy().reshape(seeds, *shape)}
+    seen, _ = activations(crowd, inputs.singles())
+    found: dict[str, Any] = {}
     if [value.ndim for value in seen.get("readout", [])] == [3]:
         found["readout"] = seen["readout"][0].float().cpu().numpy().reshape(seeds, *shape, -1)
-    found["layout"] = layout = Layout.of(seen)
+    layout = Layout.of(seen)
     if layout is None:
         by_second = answers(crowd, inputs.pairs_with(np.arange(inputs.n_functions))).numpy()
         found["answers"] = by_second.reshape(seeds, *inputs.answer.shape).swapaxes(1, 2)
-        advance(STAGES * seeds)
+        advance(seeds)
         return found
     tried = inputs.base_tokens()
     patchable = PatchableModel.of(crowd, layout, tried[:: max(1, len(tried) // TRIED)])
     positions = find_positions(patchable, inputs)
-    found |= {"changed": positions.options, "effect": positions.effect.numpy()}
+    found |= {"kind": layout.kind, "changed": positions.options, "effect": positions.effect.numpy()}
     found["position"] = torch.stack([positions.level, positions.option], dim=1).numpy()
     found["together"] = (positions.where.sum(1) > 1).numpy()
-    advance(POSITIONS * seeds)
     for level in sorted(set(positions.level.tolist())):
         rows = torch.nonzero(positions.level == level).flatten().tolist()
-        position = Position(level, positions.where[rows].to(crowd.device))
-        for name, values in _exchange(patchable.of_rows(rows), inputs, position, bases, advance).items():
+        where = positions.where[rows].to(crowd.device)
+        for name, values in _exchange(patchable.of_rows(rows, level), inputs, where, bases, advance).items():
             found.setdefault(name, np.zeros((seeds, *values.shape[1:]), values.dtype))[rows] = values
     return found
 
 
 def _exchange(
-    model: PatchableModel, inputs: Inputs, position: Position, bases: int, advance: Callable[[int], None]
+    model: PatchableModel, inputs: Inputs, where: Tensor, bases: int, advance: Callable[[float], None]
 ) -> dict[str, Array]:
     """Everything about the states at one position, for the seeds that have it."""
-    states = model.states(inputs.donor_tokens(), position.level)
-    donors = states * position.where[:, None, :, None]  # (S, F · n, K, W)
+    _, states = model.answers_and_states(inputs.donor_tokens())
+    donors = states * where[:, None, :, None]  # (S, F · n, K, W)
     shape = len(states), *inputs.value.shape, -1
     table = np.nan_to_num(donors.double().cpu().numpy().reshape(shape))  # linear algebra needs the digits
+    table = inputs.vectors_by_value(table)
     within, across = geometry.probe(table, inputs)
     found = {"probe_within": within, "probe_across": across, "cka": geometry.cka(table, inputs)}
-    tried = {"interchange": Donors(donors, np.ones_like(inputs.train), bases)}
+    tried = {"none": Donors(donors, np.ones_like(inputs.train), bases)}
     if inputs.partners:
         sample = subsample(inputs.ood, SAMPLE)
         for kind in ("orthogonal", "affine"):
-            mapped = torch.from_numpy(stitch(table, inputs, kind)).to(donors)
-            tried[kind] = Donors(mapped.view_as(donors), sample)
-    told = _spread(advance, (STAGES - POSITIONS) * len(states), len(rounds(inputs)) * (1 + bases))
-    found["answers"], exchanged = interchange(model, inputs, position, tried, told)
-    return found | exchanged
+            mapped = geometry.stitch(table, inputs, kind)[:, grid(inputs.value.shape)[0], inputs.value]
+            tried[kind] = Donors(torch.from_numpy(mapped).to(donors).view_as(donors), sample)
+    calls = len(rounds(inputs)) * (1 + bases)
+    found["answers"], right = interchange(model, inputs, where, tried, lambda: advance(len(states) / calls))
+    return found | right
 
 
-def _spread(advance: Callable[[int], None], steps: int, calls: int) -> Callable[[], None]:
-    """What to call so many times to advance by so many steps in all."""
-    numbers = count()
-
-    def once() -> None:
-        number = next(numbers)
-        advance(steps * (number + 1) // calls - steps * number // calls)
-
-    return once
-
-
-def _conclude(inputs: Inputs, seeds: tuple[int, ...], found: dict[str, Any]) -> Analysis:
+def _conclude(inputs: Inputs, seeds: tuple[int, ...], bases: int, found: dict[str, Any]) -> Analysis:
     """Clusters, codes and one number per seed and measure."""
-    right, layout = found["answers"] == inputs.answer, found["layout"]
+    right = found["answers"] == inputs.answer
     codes = geometry.extract_codes(found["answers"], inputs)
     measures = {
         "pairs_train": _share(right, inputs.train),
         "pairs_ood": _share(right, inputs.ood),
-        "codes": geometry.codes_per_symbol(codes, inputs).mean(axis=1),
+        "codes": (codes.max(axis=-1) + 1).mean(axis=1),
     }
-    analysis = Analysis(inputs, seeds, found["answers"], found["singles"], codes, measures, layout=layout)
+    analysis = Analysis(inputs, seeds, found["answers"], codes, measures)
     if "readout" in found:
-        vectors = geometry.by_value(found["readout"], inputs)
+        vectors = inputs.vectors_by_value(found["readout"])
         analysis.similarity = geometry.similarity(vectors)
         analysis.clusters = geometry.cluster_all(vectors, analysis.similarity, inputs.group_of)
-        measures["cosine_across"], measures["cosine_within"] = geometry.across_and_within(
-            analysis.similarity, inputs
-        )
+        across, within = geometry.across_and_within(analysis.similarity, inputs)
+        measures |= {"cosine_across": across, "cosine_within": within}
         measures["clusters"] = np.array([np.mean([one.count for one in own]) for own in analysis.clusters])
     else:
         analysis.notes.append('the model records no "readout": no similarity of representations')
-    if layout is None:
+    if "position" not in found:
         analysis.notes.append('the model records no "state": no interchange, stitching, probes or CKA')
         return analysis
-    analysis.changed, analysis.effect, analysis.position = (
-        found[k] for k in ("changed", "effect", "position")
-    )
-    analysis.interchange, analysis.bases = found["interchange"], found["bases"]
-    analysis.stitched = {kind: found[kind] for kind in ("orthogonal", "affine") if kind in found}
-    measures["interchange_across"] = _share(analysis.interchange, inputs.ood)
-    measures["interchange_within"] = _share(analysis.interchange, inputs.train)
-    for kind, stitched in analysis.stitched.items():
-        measures[f"stitch_{kind}"] = _share(stitched, inputs.ood)
+    by_map = {str(kind): found[kind] for kind in MAPS if kind in found}
+    places = found["kind"], found["changed"], found["effect"], found["position"]
+    analysis.interchange = Interchange(*places, bases, by_map)
+    measures |= {MAPS[kind]: _share(right, inputs.ood) for kind, right in by_map.items()}
+    measures["interchange_within"] = _share(by_map["none"], inputs.train)
     measures |= {name: found[name] for name in ("probe_within", "probe_across", "cka")}
     if together := int(found["together"].sum()):
         analysis.notes.append(
@@ -240,7 +228,116 @@ def _conclude(inputs: Inputs, seeds: tuple[int, ...], found: dict[str, Any]) -> 
 
 def _share(right: Array, pairs: Array) -> Array:
     """The share of right answers among some pairs, of those that were tried. (S, F, F, n) -> (S,)"""
-    chosen = right[:, pairs].astype(float)
-    tried = np.isfinite(chosen)
-    total = tried.sum(axis=1)
-    return np.where(total > 0, np.where(tried, chosen, 0).sum(axis=1) / np.maximum(total, 1), np.nan)
+    tried = np.ma.masked_invalid(right[:, pairs].astype(float))
+    return np.asarray(tried.mean(axis=1).filled(np.nan))
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """A run and its analysis."""
+
+    config: dict[str, Any]
+    analysis: Analysis
+    history: History
+    diverged: dict[int, int]  # seed -> the step at which it was frozen
+    step: int
+    finished: bool
+
+    @property
+    def trained(self) -> Array:
+        """Which seeds have not diverged, (S,) bool."""
+        return np.array([seed not in self.diverged for seed in self.analysis.seeds])
+
+    @property
+    def evaluated(self) -> bool:
+        """Whether the run has an OOD accuracy of its own."""
+        return bool(np.isfinite(self.history.final("ood")).any())
+
+    @property
+    def ood(self) -> Array:
+        """OOD accuracy of every seed: that of the run, or, where it has none, on the new pairs."""
+        return self.history.final("ood") if self.evaluated else self.analysis.measures["pairs_ood"]
+
+    @property
+    def outcome(self) -> str:
+        """What `ood` is called."""
+        return "OOD accuracy" if self.evaluated else MEASURES["pairs_ood"].label
+
+    @cached_property
+    def correlations(self) -> dict[str, Correlation]:
+        """Each measure's correlation with OOD accuracy over the seeds that have not diverged."""
+        ood = np.where(self.trained, self.ood, np.nan)
+        measures = self.analysis.measures.items()
+        return {
+            name: correlate(values, ood) for name, values in measures if self.evaluated or name != "pairs_ood"
+        }
+
+
+def study_run(
+    folder: Path,
+    *,
+    seeds: Sequence[int] | None = None,
+    data: Path | None = None,
+    bases: int | None = 1,
+    unfinished: bool = False,
+    device: str = "cpu",
+    factory: Factory | None = None,
+    start: Progress = silent,
+) -> Study:
+    """Analyse the seeds of a run folder.
+
+    bases, start: as `analyze` has them. data: the dataset folder, for a run that does not name its task.
+    factory: that of your own model if it was given as a callable.
+    """
+    config = read_config(folder)
+    task = find_task(folder, config, data)
+    run = load_run(folder, factory, device)
+    finished = (folder / "result.json").is_file()
+    if not finished and not unfinished:
+        raise UserError(
+            f"the run in {folder} is unfinished (step {run.step} of {config['recipe']['steps']}):"
+            " train on with ‹resume=True›, or analyse its newest checkpoint with ‹unfinished=True›"
+        )
+    have = run.crowd.seeds
+    wanted = have if seeds is None else tuple(dict.fromkeys(seeds))
+    for seed in wanted:
+        if seed not in have:
+            raise UserError(f"no seed {seed} in this run: choose from {', '.join(map(str, have))}")
+    analysis = analyze(pick(run.crowd, [have.index(seed) for seed in wanted]), task, bases=bases, start=start)
+    history = History.of(run.history.scores(), wanted)
+    study = Study(config, analysis, history, run.diverged, run.step, finished)
+    analysis.notes.extend(run.notes)
+    if not study.evaluated:
+        analysis.notes.append("the run has no OOD accuracy: correlations are with the accuracy on new pairs")
+    return study
+
+
+def find_task(folder: Path, config: dict[str, Any], data: Path | None) -> Task:
+    """The task that a run was trained on: from its config, or from the dataset folder that the user names."""
+    noted = config.get("task")
+    trained = task_from_dict(noted) if noted else None
+    if data is not None:
+        task = load(data).task
+        check_data_matches_run(config, task, folder, data)
+        if trained is not None and _rules(trained) != _rules(task):
+            raise UserError(
+                f"{data} has other symbols, groups or graphs than the run in {folder} was trained with:"
+                " leave out ‹data›, the run names its task"
+            )
+        return task
+    if trained is None:
+        raise UserError(
+            f"the run in {folder} does not say which task it was trained on: name its dataset with ‹data›"
+        )
+    if (trained.vocabulary.size, trained.n_symbols) != (config["vocab_size"], config["n_classes"]):
+        raise UserError(
+            f"the run in {folder} has {config['vocab_size']} tokens and {config['n_classes']} classes,"
+            f" its task {trained.vocabulary.size} and {trained.n_symbols}: name its dataset with ‹data›"
+        )
+    return trained
+
+
+def _rules(task: Task) -> tuple[object, ...]:
+    """What decides how a run is looked at; lengths do not."""
+    graphs = [(graph.edges, graph.restrictions) for graph in (task.train_graph, task.ood_graph)]
+    return task.symbols, task.groups, graphs

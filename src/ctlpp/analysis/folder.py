@@ -7,17 +7,20 @@ called; the Parquet files beside it hold the matrices in long form. Reading need
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+import ctlpp
 from ctlpp.analysis.geometry import learned_tables
-from ctlpp.analysis.inputs import Array, Inputs, grid
+from ctlpp.analysis.inputs import Array
+from ctlpp.benchmark.task import Task
 from ctlpp.files import FolderKind
 from ctlpp.runs.untrusted import (
     DamagedError,
@@ -31,20 +34,10 @@ from ctlpp.runs.untrusted import (
 )
 
 if TYPE_CHECKING:
-    from ctlpp.analysis.analysis import Analysis
+    from ctlpp.analysis.analysis import Analysis, Interchange, Study
 
 FORMAT = 1
 ANALYSIS = FolderKind("an analysis", mark="analysis.json")
-TABLES = {
-    "measures": ["seed", "measure", "value"],
-    "pairs": ["seed", "first", "second", "symbol", "value", "expected", "answer", "right", "kind"],
-    "accuracy": ["seed", "by", "first", "value", "second", "accuracy", "examples"],
-    "similarity": ["seed", "value", "silhouette", "clusters", "order", "cosines"],
-    "interchange": ["seed", "map", "donor", "consumer", "value", "accuracy", "examples"],
-    "places": ["seed", "level", "part", "effect", "chosen"],
-    "codes": ["seed", "function", "symbol", "value", "code"],
-    "learned": ["seed", "second", "value", "code", "states", "answer", "share", "right"],
-}
 
 
 class About(NamedTuple):
@@ -97,9 +90,9 @@ class AnalysisRecord:
         """Whether the analysis has this table: a model that records no state has none of interchange."""
         return (self.folder / f"{name}.parquet").is_file()
 
-    def table(self, name: str, columns: list[str] | None = None) -> Any:
-        """A table of the analysis as pyarrow has it, or some of its columns; raises DamagedError."""
-        return read_columns(self.folder / f"{name}.parquet", columns or TABLES[name])
+    def table(self, name: str, columns: list[str]) -> Any:
+        """Some columns of a table of the analysis, as pyarrow has them; raises DamagedError."""
+        return read_columns(self.folder / f"{name}.parquet", columns)
 
 
 def read_analysis(run_folder: Path) -> AnalysisRecord | None:
@@ -128,10 +121,12 @@ def read_analysis(run_folder: Path) -> AnalysisRecord | None:
     return AnalysisRecord(folder, summary, seeds, functions, symbols, groups)  # type: ignore[arg-type]
 
 
-def write_analysis(folder: Path, summary: dict[str, Any], analysis: Analysis) -> None:
+def write_analysis(folder: Path, study: Study) -> None:
     """Write `analysis.json` and the tables into a folder that `write_folder(ANALYSIS, …)` has made."""
-    text = json.dumps({"format": FORMAT, **summary}, indent=1, ensure_ascii=False, allow_nan=False)
+    content = {"format": FORMAT, **_summary(study)}
+    text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
     (folder / ANALYSIS.mark).write_text(text + "\n", encoding="utf-8")
+    analysis = study.analysis
     tables = {
         "measures": _measures(analysis),
         "pairs": _pairs(analysis),
@@ -139,22 +134,74 @@ def write_analysis(folder: Path, summary: dict[str, Any], analysis: Analysis) ->
         "codes": _codes(analysis),
         "learned": _learned(analysis),
     }
-    if analysis.similarity is not None:
+    if analysis.clusters is not None:
         tables["similarity"] = _similarity(analysis)
     if analysis.interchange is not None:
-        tables |= {"places": _places(analysis), "interchange": _interchange(analysis)}
+        tables["places"] = _places(analysis.seeds, analysis.interchange)
+        tables["interchange"] = _interchange(analysis, analysis.interchange)
     for name, table in tables.items():
         pq.write_table(table, folder / f"{name}.parquet")
 
 
+def _summary(study: Study) -> dict[str, Any]:
+    """The content of `analysis.json`."""
+    found, inputs = study.analysis, study.analysis.inputs
+    content: dict[str, Any] = {
+        **{key: study.config[key] for key in ("model", "preset", "variant", "protocol", "parameters")},
+        "seeds": found.seeds,
+        "step": study.step,
+        "finished": study.finished,
+        "diverged": [seed for seed in found.seeds if seed in study.diverged],
+        "functions": [*inputs.task.functions],
+        "symbols": inputs.task.symbols,
+        "groups": inputs.task.groups,
+        "compared": inputs.partners,
+        "pairs": {"train": int(inputs.train.sum()), "ood": int(inputs.ood.sum())},
+        "accuracy": {split: _plain(study.history.final(split)) for split in study.history.splits},
+        "measures": {
+            name: {**MEASURES[name]._asdict(), "values": _plain(v)} for name, v in found.measures.items()
+        },
+        "correlations": {
+            name: {key: n if np.isfinite(n) else None for key, n in asdict(one).items()}
+            for name, one in study.correlations.items()
+        },
+        "notes": found.notes,
+        "versions": {"ctlpp": ctlpp.__version__},
+    }
+    if exchanged := found.interchange:
+        levels, parts = exchanged.effect.shape[1], exchanged.changed
+        content["state"] = {"kind": exchanged.kind, "levels": levels, "parts": parts}
+        content["bases"] = exchanged.bases
+        content["places"] = []
+        for (level, part), effects in zip(exchanged.position.tolist(), exchanged.effect, strict=True):
+            effect = round(float(effects[level, part]), 6)
+            content["places"].append({"level": level, "part": parts[part], "effect": effect})
+    return content
+
+
+def _plain(values: Array) -> list[float | None]:
+    return [round(float(value), 6) if np.isfinite(value) else None for value in values]
+
+
+def _long(axes: Mapping[str, Iterable[Any]], **columns: Any) -> pa.Table:
+    """Arrays over the same axes as a table: a row per cell, its names along the axes first; nan is null."""
+    names = [np.array(list(along), dtype=object) for along in axes.values()]
+    shape = tuple(map(len, names))
+    cells = dict(zip(axes, np.meshgrid(*names, indexing="ij"), strict=True)) | columns
+    return pa.table(
+        {name: pa.array(np.broadcast_to(c, shape).ravel(), from_pandas=True) for name, c in cells.items()}
+    )
+
+
+def _words(task: Task) -> tuple[Array, Array]:
+    """The names of functions and symbols."""
+    return np.array([*task.functions], dtype=object), np.array(task.symbols, dtype=object)
+
+
 def _measures(analysis: Analysis) -> pa.Table:
     """One row per seed and measure; the value is null where it is not defined."""
-    rows = [
-        (seed, name, float(value) if np.isfinite(value) else None)
-        for name, values in analysis.measures.items()
-        for seed, value in zip(analysis.seeds, values, strict=True)
-    ]
-    return _from_rows("measures", rows)
+    values = np.stack([*analysis.measures.values()], axis=1)
+    return _long({"seed": analysis.seeds, "measure": analysis.measures}, value=values)
 
 
 def _pairs(analysis: Analysis) -> pa.Table:
@@ -164,23 +211,19 @@ def _pairs(analysis: Analysis) -> pa.Table:
     right when given the state that the first one leaves.
     """
     inputs = analysis.inputs
-    seed, first, second, symbol = (index.ravel() for index in grid(analysis.answers.shape))
-    kind = inputs.train[first, second, symbol] + 2 * inputs.ood[first, second, symbol]
-    functions, symbols = inputs.task.functions, inputs.task.symbols
+    functions, symbols = _words(inputs.task)
+    kinds = np.array(["other", "train", "ood"], dtype=object)
     columns = {
-        "seed": np.array(analysis.seeds)[seed],
-        "first": _words(first, functions),
-        "second": _words(second, functions),
-        "symbol": _words(symbol, symbols),
-        "value": _words(inputs.value[first, symbol], symbols),
-        "expected": _words(inputs.answer[first, second, symbol], symbols),
-        "answer": _words(analysis.answers.ravel(), symbols),
-        "right": analysis.right.ravel(),
-        "kind": _words(kind, ("other", "train", "ood")),
+        "value": symbols[inputs.value[:, None]],
+        "expected": symbols[inputs.answer],
+        "answer": symbols[analysis.answers],
+        "right": analysis.right,
+        "kind": kinds[inputs.train + 2 * inputs.ood],
     }
     if analysis.interchange is not None:
-        columns["interchange"] = pa.array(analysis.interchange.ravel(), pa.float32())
-    return pa.table(columns)
+        columns["interchange"] = analysis.interchange.right["none"]
+    axes = {"seed": analysis.seeds, "first": functions, "second": functions, "symbol": symbols}
+    return _long(axes, **columns)
 
 
 def _accuracy(analysis: Analysis) -> pa.Table:
@@ -190,115 +233,74 @@ def _accuracy(analysis: Analysis) -> pa.Table:
     function.
     """
     inputs, symbols = analysis.inputs, analysis.inputs.task.symbols
-    by_value = _by_value(analysis.right, inputs)  # (S, values, first, second)
-    seconds = {group: inputs.members(group) for group in inputs.groups}
-    rows: list[tuple[Any, ...]] = []
-
-    def add(about: tuple[Any, ...], cells: Array) -> None:  # cells: (…, second)
-        for group, members in seconds.items():
-            chosen = cells[..., members]
-            rows.append((*about, group, float(chosen.mean()), chosen.size))
-
+    means, counts = inputs.means(analysis.right)  # (S, values, G, G)
+    means = np.concatenate([means, means.mean(axis=1, keepdims=True)], axis=1)
+    counts = np.concatenate([counts, counts.sum(axis=1, keepdims=True)], axis=1)
+    groups = {"first": inputs.groups, "second": inputs.groups}
+    about = {"seed": analysis.seeds, "value": [*symbols, None]}
+    tables = [_long({**about, **groups}, by="group", accuracy=means, examples=counts)]
     for row, seed in enumerate(analysis.seeds):
-        for group, members in seconds.items():
-            add((seed, "group", group, None), by_value[row][:, members])
-            for value, symbol in enumerate(symbols):
-                add((seed, "group", group, symbol), by_value[row, value, members])
         for value, own in enumerate(analysis.clusters[row] if analysis.clusters else []):
-            for number in range(own.count):
-                about = (seed, "cluster", str(number), symbols[value])
-                add(about, by_value[row, value, own.labels == number])
-    return _from_rows("accuracy", rows)
+            means, counts = (each[0, value] for each in inputs.means(analysis.right[row, None], own.labels))
+            clusters = {"first": [str(number) for number in range(own.count)], "second": inputs.groups}
+            about = {"seed": (seed,), "value": [symbols[value]]}
+            tables.append(_long({**about, **clusters}, by="cluster", accuracy=means, examples=counts))
+    return pa.concat_tables(tables)
 
 
 def _similarity(analysis: Analysis) -> pa.Table:
     """One row per seed and value; cosines: functions × functions row by row, in the task's order."""
     assert analysis.similarity is not None
     assert analysis.clusters is not None
-    seed, value = (index.ravel() for index in grid(analysis.similarity.shape[:2]))
     each = [own for of_seed in analysis.clusters for own in of_seed]
-    silhouettes = [None if np.isnan(own.silhouette) else own.silhouette for own in each]
-    columns = {
-        "seed": np.array(analysis.seeds)[seed],
-        "value": _words(value, analysis.inputs.task.symbols),
-        "silhouette": pa.array(silhouettes, pa.float64()),
-        "clusters": pa.array([own.labels.tolist() for own in each], pa.list_(pa.int16())),
-        "order": pa.array([own.order.tolist() for own in each], pa.list_(pa.int16())),
-        "cosines": pa.array(list(analysis.similarity.reshape(len(each), -1)), pa.list_(pa.float32())),
-    }
-    return pa.table(columns)
+    silhouettes = [[own.silhouette for own in of_seed] for of_seed in analysis.clusters]
+    table = _long({"seed": analysis.seeds, "value": analysis.inputs.task.symbols}, silhouette=silhouettes)
+    for name, lists, kind in (
+        ("clusters", [own.labels for own in each], pa.int16()),
+        ("order", [own.order for own in each], pa.int16()),
+        ("cosines", list(analysis.similarity.reshape(len(each), -1)), pa.float32()),
+    ):
+        table = table.append_column(name, pa.array(lists, pa.list_(kind)))
+    return table
 
 
-def _places(analysis: Analysis) -> pa.Table:
+def _places(seeds: Iterable[int], found: Interchange) -> pa.Table:
     """The effect of every position: one row per seed, level (layer or step, from 0) and part of the state."""
-    assert analysis.effect is not None
-    assert analysis.position is not None
-    rows = []
-    for (row, level, part), effect in np.ndenumerate(analysis.effect):
-        chosen = analysis.position[row].tolist() == [level, part]
-        rows.append((analysis.seeds[row], level, analysis.changed[part], float(effect), chosen))
-    return _from_rows("places", rows)
+    _, levels, parts = found.effect.shape
+    level, part = found.position.T[..., None, None]  # (S, 1, 1) each
+    chosen = (np.arange(levels)[:, None] == level) & (np.arange(parts) == part)
+    axes = {"seed": seeds, "level": range(levels), "part": found.changed}
+    return _long(axes, effect=found.effect.astype(float), chosen=chosen)
 
 
-def _interchange(analysis: Analysis) -> pa.Table:
+def _interchange(analysis: Analysis, found: Interchange) -> pa.Table:
     """Accuracy after an exchange, by map, groups and value; examples: how many inputs were patched."""
-    inputs, rows = analysis.inputs, []
-    for kind, right in {"none": analysis.interchange, **analysis.stitched}.items():
-        assert right is not None
-        bases = analysis.bases if kind == "none" else 1
-        by_value = _by_value(right, inputs)
-        for donor in inputs.groups:
-            for consumer in inputs.groups:
-                cells = by_value[:, :, inputs.members(donor)][..., inputs.members(consumer)]
-                counts, sums = np.isfinite(cells).sum(axis=(2, 3)), np.nansum(cells, axis=(2, 3))
-                for (seed, value), count in np.ndenumerate(counts):
-                    if count:
-                        about = (analysis.seeds[seed], kind, donor, consumer, inputs.task.symbols[value])
-                        rows.append((*about, float(sums[seed, value] / count), int(count) * bases))
-    return _from_rows("interchange", rows)
+    inputs = analysis.inputs
+    groups = {"donor": inputs.groups, "consumer": inputs.groups}
+    axes = {"seed": analysis.seeds, "value": inputs.task.symbols, **groups}
+    tables = []
+    for kind, right in found.right.items():
+        means, counts = inputs.means(right)  # (S, values, G, G)
+        patched = counts * (found.bases if kind == "none" else 1)
+        tables.append(_long({"map": [kind], **axes}, accuracy=means, examples=patched))
+    return pa.concat_tables(tables).filter(pc.field("examples") > 0)
 
 
 def _codes(analysis: Analysis) -> pa.Table:
     """The code that each seed uses for a state; null if the function is never first."""
-    inputs, code = analysis.inputs, analysis.codes.ravel()
-    seed, function, symbol = (index.ravel() for index in grid(analysis.codes.shape))
-    columns = {
-        "seed": np.array(analysis.seeds)[seed],
-        "function": _words(function, inputs.task.functions),
-        "symbol": _words(symbol, inputs.task.symbols),
-        "value": _words(inputs.value[function, symbol], inputs.task.symbols),
-        "code": pa.array(code, pa.int16(), mask=code < 0),
-    }
-    return pa.table(columns)
+    functions, symbols = _words(analysis.inputs.task)
+    code = analysis.codes.astype(object)
+    code[analysis.codes < 0] = None
+    axes = {"seed": analysis.seeds, "value": symbols, "function": functions}
+    return _long(axes, symbol=symbols[analysis.inputs.start.T], code=code)
 
 
 def _learned(analysis: Analysis) -> pa.Table:
-    """The tables really learned."""
-    task = analysis.inputs.task
-    columns = learned_tables(analysis.answers, analysis.codes, analysis.inputs)
-    shown = {
-        "seed": np.array(analysis.seeds)[columns["seed"]],
-        "second": _words(columns["second"], task.functions),
-        "value": _words(columns["value"], task.symbols),
-        "code": columns["code"].astype(np.int16),
-        "states": columns["states"].astype(np.int32),
-        "answer": _words(columns["answer"], task.symbols),
-        "share": columns["share"].astype(np.float32),
-        "right": columns["right"].astype(bool),
-    }
-    return pa.table(shown)
-
-
-def _by_value(pairs: Array, inputs: Inputs) -> Array:
-    """Pairs ordered by the value between the functions. (S, F, F, symbols) -> (S, values, first, second)"""
-    functions = np.arange(inputs.n_functions)
-    return np.asarray(pairs[:, functions[:, None], :, inputs.start].transpose(2, 1, 0, 3))
-
-
-def _words(indices: Array, words: Iterable[str]) -> pa.Array:
-    return pa.DictionaryArray.from_arrays(pa.array(indices, pa.int32()), pa.array(list(words), pa.string()))
-
-
-def _from_rows(name: str, rows: list[tuple[Any, ...]]) -> pa.Table:
-    columns = zip(TABLES[name], zip(*rows, strict=True), strict=True)
-    return pa.table({column: list(values) for column, values in columns})
+    """The tables really learned: what each second function makes of each code; `share` of its states."""
+    inputs = analysis.inputs
+    functions, symbols = _words(inputs.task)
+    states, answer, share = learned_tables(analysis.answers, analysis.codes, inputs)
+    right = answer == inputs.value[inputs.seconds].T[:, None]
+    axes = {"seed": analysis.seeds, "value": symbols, "code": range(states.shape[2])}
+    columns = {"states": states[..., None], "answer": symbols[answer], "share": share, "right": right}
+    return _long({**axes, "second": functions[inputs.seconds]}, **columns).filter(pc.field("states") > 0)

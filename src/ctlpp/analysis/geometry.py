@@ -27,12 +27,6 @@ RIDGE = 1e-2  # times the mean squared length of the states
 # Similarity: the paper's view of the vectors under the classifier.
 
 
-def by_value(vectors: Array, inputs: Inputs) -> Array:
-    """Vectors of single applications, ordered by what they mean. (S, F, symbols, D) -> (S, values, F, D)"""
-    functions = np.arange(inputs.n_functions)
-    return np.asarray(vectors[:, functions, inputs.start.T])
-
-
 def normalise(vectors: Array) -> Array:
     """Vectors of length 1; those that are 0 or not finite become 0."""
     lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
@@ -41,16 +35,16 @@ def normalise(vectors: Array) -> Array:
 
 
 def similarity(vectors: Array) -> Array:
-    """Cosines between the functions' vectors for each value. (S, values, F, D) -> (S, values, F, F)"""
-    unit = normalise(vectors)
+    """Cosines between the functions' vectors for each value. (S, F, values, D) -> (S, values, F, F)"""
+    unit = normalise(vectors.swapaxes(1, 2))
     return np.asarray(np.clip(unit @ unit.swapaxes(-1, -2), -1, 1))
 
 
 def symbol_distance(vectors: Array) -> Array:
-    """Root mean square chord between vectors that mean different symbols. (S, values, F, D) -> (S,)"""
-    values, functions = vectors.shape[1:3]
+    """Root mean square chord between vectors that mean different symbols. (S, F, values, D) -> (S,)"""
+    functions, values = vectors.shape[1:3]
     unit = normalise(vectors)
-    total, own = unit.sum(axis=(1, 2)), unit.sum(axis=2)  # (S, D), (S, values, D)
+    total, own = unit.sum(axis=(1, 2)), unit.sum(axis=1)  # (S, D), (S, values, D)
     cosines = (total**2).sum(-1) - (own**2).sum(axis=(1, 2))  # over all ordered pairs of different values
     return chord(cosines / (functions**2 * values * (values - 1)))
 
@@ -138,7 +132,10 @@ def cluster(distance: Array, unit: float) -> Clustering:
 
 
 def cluster_all(vectors: Array, cosines: Array, group_of: Array) -> list[list[Clustering]]:
-    """The clusters of every seed and value; those of the first group come first. (S, values, F, …) each"""
+    """The clusters of every seed and value; those of the first group come first.
+
+    vectors: (S, F, values, D); cosines: (S, values, F, F)
+    """
     return [
         [cluster(chord(own), unit).sorted_by(group_of) for own in of_seed]
         for of_seed, unit in zip(cosines, symbol_distance(vectors), strict=True)
@@ -181,7 +178,7 @@ def silhouette(distance: Array, labels: Array) -> float:
 
 
 def extract_codes(answers: Array, inputs: Inputs) -> Array:
-    """The code of every state (first function, symbol). (S, F, F, symbols) -> (S, F, symbols)
+    """The code of every state by value and first function. (S, F, F, symbols) -> (S, values, F)
 
     States of one meaning whose rows differ in more than a quarter of the answers are different codes. 0 is
     the code that most functions use for the value; -1 for functions that are never first in training or test.
@@ -189,50 +186,35 @@ def extract_codes(answers: Array, inputs: Inputs) -> Array:
     from scipy.cluster.hierarchy import fcluster, linkage
     from scipy.spatial.distance import pdist
 
-    firsts = np.flatnonzero(inputs.firsts)
-    codes = np.full((len(answers), *inputs.value.shape), -1, dtype=np.int64)
-    for seed, value in np.ndindex(len(answers), inputs.n_symbols):
-        starts = inputs.start[firsts, value]
-        rows = answers[seed, firsts, :, starts][:, inputs.seconds]  # (firsts, seconds)
-        labels = np.zeros(len(firsts), dtype=np.int64)
-        if len(firsts) > 1:
-            labels = fcluster(linkage(pdist(rows, "hamming"), "average"), DIFFERENT, "distance") - 1
+    rows = inputs.by_value(answers)[:, :, inputs.firsts][..., inputs.seconds]  # (S, values, firsts, seconds)
+    codes = np.full((*rows.shape[:2], inputs.n_functions), -1, dtype=np.int64)
+    for seed, value in np.ndindex(rows.shape[:2]):
+        labels = np.zeros(rows.shape[2], dtype=np.int64)
+        if len(labels) > 1:
+            tree = linkage(pdist(rows[seed, value], "hamming"), "average")
+            labels = fcluster(tree, DIFFERENT, "distance") - 1
         sizes = np.bincount(labels)
-        codes[seed, firsts, starts] = np.argsort(np.argsort(-sizes, kind="stable"))[labels]
+        codes[seed, value, inputs.firsts] = np.argsort(np.argsort(-sizes, kind="stable"))[labels]
     return codes
 
 
-def codes_per_symbol(codes: Array, inputs: Inputs) -> Array:
-    """How many codes each value has. (S, F, symbols) -> (S, values)"""
-    functions = np.arange(inputs.n_functions)
-    return np.asarray(codes[:, functions, inputs.start.T].max(axis=-1) + 1)
+def learned_tables(answers: Array, codes: Array, inputs: Inputs) -> tuple[Array, Array, Array]:
+    """The tables really learned: what each second function of training or test makes of each code.
 
-
-def learned_tables(answers: Array, codes: Array, inputs: Inputs) -> dict[str, Array]:
-    """The tables really learned: what each second function makes of each code, as columns of equal length.
-
-    seed (its row), second, value, code, states that use the code, answer (the commonest), share, right
+    How many states use the code, (S, values, codes); the commonest answer to it, and the share of its states
+    that get it, (S, values, codes, seconds).
     """
-    rows: list[tuple[float, ...]] = []
-    functions, seconds = np.arange(inputs.n_functions), np.flatnonzero(inputs.seconds)
-    for seed, value in np.ndindex(len(answers), inputs.n_symbols):
-        starts = inputs.start[:, value]
-        own = codes[seed, functions, starts]  # (F,)
-        for code in range(own.max() + 1):
-            users = functions[own == code]
-            given = answers[seed, users, :, starts[users]]  # (users, F)
-            counts = (given[:, :, None] == np.arange(inputs.n_symbols)).sum(axis=0)  # (F, symbols)
-            for second in seconds.tolist():
-                answer = int(counts[second].argmax())
-                share = counts[second, answer] / len(users)
-                right = answer == inputs.value[second, value]
-                rows.append((seed, second, value, code, len(users), answer, share, right))
-    names = ("seed", "second", "value", "code", "states", "answer", "share", "right")
-    table = np.array(rows)
-    return {name: table[:, i] if name == "share" else table[:, i].astype(int) for i, name in enumerate(names)}
+    users = codes[:, :, None] == np.arange(codes.max() + 1)[:, None]  # (S, values, codes, F)
+    given = inputs.by_value(answers)[..., inputs.seconds, None] == np.arange(inputs.n_symbols)
+    parts = users.astype(np.float32), given.astype(np.float32)
+    shares = np.einsum("svcf,svfga->svcga", *parts, optimize=True)
+    states = users.sum(axis=-1)
+    shares /= np.maximum(states, 1)[..., None, None]
+    return states, shares.argmax(axis=-1), shares.max(axis=-1)
 
 
-# What can be *decoded* from the states, and how alike their geometry is. Interchange asks what is *used*.
+# What can be *decoded* from states, (S, F, values, W), how alike their geometry is, and maps between groups.
+# Interchange asks what is *used*.
 
 
 def ridge(x: Array, y: Array, z: Array) -> Array:
@@ -248,30 +230,34 @@ def ridge(x: Array, y: Array, z: Array) -> Array:
 def probe(states: Array, inputs: Inputs) -> tuple[Array, Array]:
     """Accuracy of linear probes for the symbol: on unseen functions of the same group, and on another group.
 
-    states: (S, F, symbols, W). A probe is least squares onto one-hot symbols. Within: fitted on one half of a
-    group's functions, tried on the other, both ways. Across: fitted on the partners of a group, tried on it.
-    (S,) each
+    A probe is least squares onto one-hot symbols. Within: fitted on one half of a group's functions, tried on
+    the other, both ways. Across: fitted on the partners of a group, tried on it. (S,) each
     """
     within, across = [], []
     for group in inputs.partners or inputs.groups:
         members = inputs.members(group)
         halves = members[::2], members[1::2]
         if len(members) > 1:
-            within += [_accuracy(states, inputs, fit, test) for fit, test in (halves, halves[::-1])]
+            within += [_accuracy(states[:, fit], states[:, test]) for fit, test in (halves, halves[::-1])]
         if group in inputs.partners:
-            across.append(_accuracy(states, inputs, inputs.partners_of(group), members))
+            across.append(_accuracy(states[:, inputs.partners_of(group)], states[:, members]))
     return _mean(within, len(states)), _mean(across, len(states))
 
 
-def _accuracy(states: Array, inputs: Inputs, fit: Array, test: Array) -> Array:
-    S, _, n, W = states.shape
-    onehot = np.broadcast_to(np.eye(n)[inputs.value[fit].ravel()], (S, len(fit) * n, n))
-    found = ridge(states[:, fit].reshape(S, -1, W), onehot, states[:, test].reshape(S, -1, W)).argmax(-1)
-    return np.asarray((found == inputs.value[test].ravel()).mean(axis=1))
+def _accuracy(fit: Array, test: Array) -> Array:
+    """Of a probe. (S, f, values, W) each -> (S,)"""
+    values = fit.shape[2]
+    onehot = np.tile(np.eye(values), (len(fit), fit.shape[1], 1))
+    found = ridge(_rows(fit), onehot, _rows(test)).argmax(-1)
+    return np.asarray((found == np.tile(np.arange(values), test.shape[1])).mean(axis=1))
+
+
+def _rows(states: Array) -> Array:
+    return states.reshape(len(states), -1, states.shape[-1])
 
 
 def cka(states: Array, inputs: Inputs) -> Array:
-    """Linear CKA between groups and their partners: ‖XᵀY‖² / (‖XᵀX‖ ‖YᵀY‖). (S, F, symbols, W) -> (S,)
+    """Linear CKA between groups and their partners: ‖XᵀY‖² / (‖XᵀX‖ ‖YᵀY‖). (S,)
 
     Rows that belong together: the i-th function of one group and of the other, at the same value.
     """
@@ -279,18 +265,52 @@ def cka(states: Array, inputs: Inputs) -> Array:
     for group, partners in inputs.partners.items():
         for partner in partners:
             ours, theirs = inputs.members(group), inputs.members(partner)
-            count = min(len(ours), len(theirs))
-            x, y = (_centred(states, inputs, functions[:count]) for functions in (ours, theirs))
+            both = (_rows(states[:, own[: min(len(ours), len(theirs))]]) for own in (ours, theirs))
+            x, y = (rows - rows.mean(axis=1, keepdims=True) for rows in both)
             k, m = x @ x.swapaxes(1, 2), y @ y.swapaxes(1, 2)  # (S, N, N): N is small
             cross, k_norm, m_norm = ((a * b).sum(axis=(1, 2)) for a, b in ((k, m), (k, k), (m, m)))
             found.append(cross / np.maximum(np.sqrt(k_norm * m_norm), 1e-30))
     return _mean(found, len(states))
 
 
-def _centred(states: Array, inputs: Inputs, functions: Array) -> Array:
-    """Centred states of some functions, ordered by function and value. (S, f · values, W)"""
-    rows = states[:, functions[:, None], inputs.start[functions]].reshape(len(states), -1, states.shape[-1])
-    return np.asarray(rows - rows.mean(axis=1, keepdims=True))
+def stitch(states: Array, inputs: Inputs, kind: str) -> Array:
+    """The donors' states mapped into the space of their partners'. (S, F, values, W) -> the same
+
+    kind: "orthogonal" or "affine". A map is fitted from the states of a group's donors to the mean state of
+    the same symbol in its partner groups, whose states the consumers know; on one half of the group's
+    functions for use on the other half, both ways, so that it cannot learn functions by heart. States of
+    groups without partners stay.
+    """
+    mapped = states.copy()
+    for group in inputs.partners:
+        target = states[:, inputs.partners_of(group)].mean(axis=1)  # (S, values, W)
+        members = inputs.members(group)
+        halves = members[::2], members[1::2]
+        for use, fit in (halves, halves[::-1]) if len(members) > 1 else ((members, members),):
+            new, known = states[:, use], states[:, fit]
+            if kind == "orthogonal":
+                result = rotate(known.mean(axis=1), target, _rows(new))
+            else:
+                result = ridge(_rows(known), np.tile(target, (1, len(fit), 1)), _rows(new))
+            mapped[:, use] = result.reshape(new.shape)
+    return mapped
+
+
+def rotate(x: Array, y: Array, z: Array) -> Array:
+    """The orthogonal map between the spaces that the means x and y span, applied to z.
+
+    x, y: one mean per symbol, (S, n, W); z: (S, M, W). With orthonormal bases V of the centred x and U of the
+    centred y, z ↦ y₀ + (z − x₀) V R Uᵀ, where the orthogonal R brings x V closest to y U. What lies outside
+    of V is dropped.
+    """
+    x0, y0 = x.mean(1, keepdims=True), y.mean(1, keepdims=True)
+    rank = min(x.shape[1] - 1, x.shape[2])
+    v, u = (
+        np.linalg.svd(centred, full_matrices=False).Vh[:, :rank].swapaxes(1, 2)  # (S, W, r)
+        for centred in (x - x0, y - y0)
+    )
+    left, _, right = np.linalg.svd(((x - x0) @ v).swapaxes(1, 2) @ ((y - y0) @ u))
+    return np.asarray(y0 + (z - x0) @ v @ (left @ right) @ u.swapaxes(1, 2))
 
 
 def _mean(parts: list[Array], seeds: int) -> Array:

@@ -5,7 +5,7 @@ have the shape (F, F, symbols): first function, second function, start symbol.
 
 Example:
     >>> from ctlpp.benchmark.dataset import generate
-    >>> inputs = Inputs.of(generate("R", symbols=4, functions=8, max_length=3, train=100, iid=9, ood=9).task)
+    >>> inputs = Inputs(generate("R", symbols=4, functions=8, max_length=3, train=100, iid=9, ood=9).task)
     >>> inputs.answer.shape, int(inputs.train.sum()), int(inputs.ood.sum())
     ((8, 8, 4), 128, 128)
     >>> inputs.partners  # whose states training lets a consumer read where the test gives it those of group a
@@ -14,7 +14,7 @@ Example:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -32,41 +32,59 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False)
 class Inputs:
     """A task seen as all applications of one and of two functions."""
 
     task: Task
-    groups: tuple[str, ...]
-    group_of: Array  # (F,) number of each function's group
-    value: Array  # (F, symbols) what the function makes of the symbol
-    start: Array  # (F, symbols) the symbol of which the function makes this one
-    train: Array  # (F, F, symbols) bool: the training graph has this pair
-    ood: Array  # (F, F, symbols) bool: the test graph has it, the training graph does not
 
-    @staticmethod
-    def of(task: Task) -> Inputs:
-        """All inputs of a task."""
-        value = task.table.astype(np.int64)
-        train = _pairs_of(task, task.train_graph)
-        group_of = np.zeros(task.n_functions, dtype=np.int64)
-        for number, members in enumerate(task.group_indices.values()):
-            group_of[list(members)] = number
-        return Inputs(
-            task=task,
-            groups=tuple(task.groups),
-            group_of=group_of,
-            value=value,
-            start=np.argsort(value, axis=1),
-            train=train,
-            ood=_pairs_of(task, task.ood_graph) & ~train,
+    @cached_property
+    def groups(self) -> tuple[str, ...]:
+        """The names of the groups."""
+        return tuple(self.task.groups)
+
+    @cached_property
+    def group_of(self) -> Array:
+        """The number of each function's group. (F,)"""
+        number = {name: i for i, names in enumerate(self.task.groups.values()) for name in names}
+        return np.array([number[name] for name in self.task.functions])
+
+    @cached_property
+    def value(self) -> Array:
+        """What each function makes of each symbol. (F, symbols)"""
+        return self.task.table.astype(np.int64)
+
+    @cached_property
+    def start(self) -> Array:
+        """The symbol of which a function makes this one. (F, symbols)"""
+        return np.argsort(self.value, axis=1)
+
+    @cached_property
+    def pairs(self) -> Examples:
+        """All pairs, in the order of the arrays over them."""
+        first, second, symbol = (
+            index.ravel() for index in grid((self.n_functions, self.n_functions, self.n_symbols))
         )
+        return Examples(starts=symbol, functions=np.stack([first, second], axis=1))
 
     @cached_property
     def answer(self) -> Array:
         """The result of every pair. (F, F, symbols)"""
-        seconds = np.arange(self.n_functions)[None, :, None]
-        return np.asarray(self.value[seconds, self.value[:, None, :]])
+        return self.pairs.outputs(self.value).reshape(self.n_functions, -1, self.n_symbols)
+
+    @cached_property
+    def train(self) -> Array:
+        """Which pairs the training graph has, whatever lengths it is used with. (F, F, symbols) bool"""
+        return self._allowed(self.task.train_graph)
+
+    @cached_property
+    def ood(self) -> Array:
+        """Which pairs the test graph has, but not the training graph. (F, F, symbols) bool"""
+        return self._allowed(self.task.ood_graph) & ~self.train
+
+    def _allowed(self, graph: Graph) -> Array:
+        language = self.task.language_of(replace(graph, lengths=(2,)))
+        return language.contains(self.pairs).reshape(self.answer.shape)
 
     @property
     def n_functions(self) -> int:
@@ -91,7 +109,7 @@ class Inputs:
     @cached_property
     def partners(self) -> dict[str, tuple[str, ...]]:
         """For each group that precedes new consumers in the test: groups that precede these in training."""
-        new, known = self.by_groups(self.ood), self.by_groups(self.train)  # (G, G)
+        new, known = self.any_by_group(self.ood), self.any_by_group(self.train)  # (G, G)
         found = {}
         for number, group in enumerate(self.groups):
             precede = np.flatnonzero(known[:, new[number]].any(axis=1))
@@ -99,11 +117,34 @@ class Inputs:
                 found[group] = others
         return found
 
-    def by_groups(self, pairs: Array) -> Array:
+    def by_value(self, cells: Array) -> Array:
+        """Cells of (function, …, symbol) with the function's value in the symbol's place, as second axis.
+
+        (S, F, symbols) -> (S, values, F); (S, F, F, symbols) -> (S, values, F, F)
+        """
+        start = self.start.T.reshape(1, self.n_symbols, self.n_functions, *[1] * (cells.ndim - 3))
+        return np.take_along_axis(np.moveaxis(cells, -1, 1), start, axis=1)
+
+    def vectors_by_value(self, vectors: Array) -> Array:
+        """Vectors of (function, symbol) in the order of the function's values. (S, F, symbols, D)"""
+        return np.take_along_axis(vectors, self.start[None, :, :, None], axis=2)
+
+    def means(self, pairs: Array, labels: Array | None = None) -> tuple[Array, Array]:
+        """The mean of some numbers by value, group of the first and of the second function; and their count.
+
+        (S, F, F, symbols) -> (S, values, G, G) each; nan does not count. labels: of the first functions, in
+        place of their groups, (F,).
+        """
+        first = self.group_of if labels is None else labels
+        rows, columns = (of[:, None] == np.arange(of.max() + 1) for of in (first, self.group_of))  # (F, G)
+        cells = self.by_value(pairs).astype(float)
+        known = np.isfinite(cells)
+        sums, counts = (rows.T @ part @ columns for part in (np.where(known, cells, 0), known.astype(int)))
+        return np.where(counts, sums / np.maximum(counts, 1), np.nan), counts
+
+    def any_by_group(self, pairs: Array) -> Array:
         """Whether a set of pairs has any of (first, second) group. (F, F, symbols) bool -> (G, G) bool"""
-        member = self.group_of == np.arange(len(self.groups))[:, None]  # (G, F)
-        counts = np.einsum("af,bg,fgs->ab", member.astype(int), member.astype(int), pairs.astype(int))
-        return np.asarray(counts > 0)
+        return np.asarray(self.means(pairs[None])[0].any(axis=(0, 1)))
 
     def members(self, group: str) -> Array:
         """The functions of a group."""
@@ -135,10 +176,8 @@ class Inputs:
     @cached_property
     def familiarity(self) -> Array:
         """2 for a pair of training, 1 for a succession within its longer examples, else 0. (F, F, symbols)"""
-        language = self.task.language_of(self.task.train_graph)
-        seconds = np.arange(self.n_functions)[None, :, None]
-        follows = language.allowed[language.group_of[:, None, None], seconds, self.value[:, None]]
-        return np.asarray(np.where(self.train, 2, follows))
+        follows = self.task.language_of(self.task.train_graph).allows_successions(self.pairs)
+        return np.where(self.train, 2, follows.reshape(self.answer.shape))
 
     @cached_property
     def donors(self) -> Array:
@@ -172,16 +211,6 @@ class Inputs:
 def grid(shape: tuple[int, ...]) -> tuple[Array, ...]:
     """The index of every cell along each axis."""
     return tuple(np.asarray(index) for index in np.indices(shape))
-
-
-def _pairs_of(task: Task, graph: Graph) -> Array:
-    """The pairs that a graph has as examples, whatever lengths it is used with. (F, F, symbols) bool"""
-    language = task.language_of(graph)
-    value, seconds = task.table.astype(np.int64), np.arange(task.n_functions)
-    begins = language.allowed[0]  # (F, symbols)
-    follows = language.allowed[language.group_of[:, None, None], seconds[None, :, None], value[:, None, :]]
-    ends = language.ends[language.group_of]  # (F,)
-    return np.asarray(begins[:, None, :] & follows & ends[None, :, None])
 
 
 def _noise(purpose: str, shape: tuple[int, ...]) -> Array:

@@ -11,13 +11,12 @@ g(f(s)), whatever the base's own value was. First the position is found where a 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ctlpp.analysis.geometry import ridge
 from ctlpp.analysis.inputs import Array, Inputs, grid
 from ctlpp.analysis.states import PatchableModel, activations
 from ctlpp.benchmark.sampling import Stream
@@ -39,14 +38,14 @@ class Positions:
     options: tuple[str, ...]  # the names of what can be changed
 
 
-def trials(inputs: Inputs, count: int = EXAMPLES) -> tuple[Array, Array, Array]:
+def trials(inputs: Inputs) -> tuple[Array, Array, Array]:
     """Donors and bases known from training, of different values, and the answers expected. (N,) each"""
     best = inputs.familiarity.max()
     first, second, symbol = np.nonzero(inputs.familiarity == best)
     own = inputs.answer[first, inputs.donors[first, symbol], symbol]
     told_apart = inputs.answer[first, second, symbol] != own
     pairs = np.flatnonzero(told_apart) if told_apart.any() else np.arange(len(first))
-    chosen = pairs[Stream(0, "analysis", "trials").distinct_below(len(pairs), min(count, len(pairs)))]
+    chosen = pairs[Stream(0, "analysis", "trials").distinct_below(len(pairs), min(EXAMPLES, len(pairs)))]
     first, second, symbol = first[chosen], second[chosen], symbol[chosen]
     donor = first * inputs.n_symbols + symbol
     return donor, inputs.base_for(donor, second), inputs.answer[first, second, symbol]
@@ -75,7 +74,7 @@ def find_positions(model: PatchableModel, inputs: Inputs) -> Positions:
     effects = []
     for level, (ours, theirs) in enumerate(zip(own, new, strict=True)):
         state = torch.where(where, theirs[:, None], ours[:, None]).flatten(1, 2)  # (S, P · N, K, W)
-        found = model.answers_from_state(tokens.repeat(len(masks), 1), level, state)
+        found = replace(model, level=level).answers_from_state(tokens.repeat(len(masks), 1), state)
         effects.append((found.view(len(found), len(masks), -1) == expected).float().mean(-1))
     effect = torch.stack(effects, dim=1)
     chosen, option = choose(effect, several=masks.sum(1) > 1)
@@ -101,8 +100,8 @@ def count_turns(inputs: Inputs) -> int:
     return inputs.n_functions * (inputs.n_symbols - 1)
 
 
-def base_of(inputs: Inputs, consumer: int, turn: int) -> Array:
-    """The base of every donor in a turn: the number of (f′, s′), for donors ordered by (f, s). (F · symbols,)
+def base_of(inputs: Inputs, consumers: Array, turn: int) -> Array:
+    """The base of every donor and some consumers in a turn: the number of (f′, s′). (consumers, F · symbols)
 
     A donor leaves the value v = f(s). The bases of a consumer g are all inputs that end in g, one for each
     (f′, s′) of value v′ = f′(s′). In each turn the donors and the bases of every consumer are paired off:
@@ -123,10 +122,10 @@ def base_of(inputs: Inputs, consumer: int, turn: int) -> Array:
     F, n, G = inputs.n_functions, inputs.n_symbols, len(inputs.groups)
     i, j = turn % F, turn % F + turn // F
     alternating = _alternating(inputs)
-    line = np.argsort(np.argsort(inputs.group_of, kind="stable"))
+    line = np.argsort(np.argsort(inputs.group_of, kind="stable"))[consumers][:, None]
     function, value = grid(inputs.value.shape)[0].ravel(), inputs.value.ravel()
-    position = (np.argsort(alternating)[function] + line[consumer] + value + i) % F
-    other = (value + 1 + (position // G + line[consumer] // (n - 1) + j) % (n - 1)) % n
+    position = (np.argsort(alternating)[function] + line + value + i) % F
+    other = (value + 1 + (position // G + line // (n - 1) + j) % (n - 1)) % n
     first = alternating[position]
     return np.asarray(first * n + inputs.start[first, other])
 
@@ -137,14 +136,6 @@ def _alternating(inputs: Inputs) -> Array:
     for group in range(len(size)):
         rank[inputs.group_of == group] = (np.arange(size[group]) + 0.5) / size[group]
     return np.lexsort((inputs.group_of, rank))
-
-
-@dataclass(frozen=True)
-class Position:
-    """Where the states of some seeds are changed."""
-
-    level: int  # layer or step
-    where: Tensor  # (S, K) bool: the parts that change
 
 
 @dataclass(frozen=True)
@@ -171,85 +162,33 @@ def rounds(inputs: Inputs) -> list[Array]:
 def interchange(
     model: PatchableModel,
     inputs: Inputs,
-    position: Position,
+    where: Tensor,
     donors: dict[str, Donors],
     advance: Callable[[], None] = lambda: None,
 ) -> tuple[Array, dict[str, Array]]:
     """The answers to all pairs as they are, and the share of right ones after the exchange.
 
     Both (S, F, F, symbols): first or donor's function, second function, symbol; shares are over the bases,
-    and nan where nothing was tried. advance: called once in every round of consumers, and once more for each
-    of its turns.
+    and nan where nothing was tried. where: the parts of the state that change, (S, K) bool. advance: called
+    once in every round of consumers, and once more for each of its turns.
     """
     answers = np.zeros((len(model.crowd.seeds), *inputs.answer.shape), dtype=np.int64)
     counts = {kind: np.where(own.pairs, np.zeros(answers.shape), np.nan) for kind, own in donors.items()}
     for consumers in rounds(inputs):
         tokens = inputs.pairs_with(consumers)
-        plain, states = model.answers_and_states(tokens, position.level)
+        plain, states = model.answers_and_states(tokens)
         answers[:, :, consumers] = plain.numpy().reshape(len(answers), -1, *inputs.value.shape).swapaxes(1, 2)
         advance()
         for turn in range(max(own.bases for own in donors.values())):
+            bases = base_of(inputs, consumers, turn) + inputs.value.size * np.arange(len(consumers))[:, None]
             for kind, own in donors.items():
                 if turn < own.bases and own.pairs[:, consumers].any():
                     first, row, symbol = np.nonzero(own.pairs[:, consumers])
-                    base = _bases(inputs, consumers, turn)[row, first, symbol]
-                    new = own.states[:, first * inputs.n_symbols + symbol]
-                    state = torch.where(position.where[:, None, :, None], new, states[:, base])
-                    found = model.answers_from_state(tokens[base], position.level, state)
+                    donor = first * inputs.n_symbols + symbol
+                    base = bases[row, donor]
+                    state = torch.where(where[:, None, :, None], own.states[:, donor], states[:, base])
+                    found = model.answers_from_state(tokens[base], state)
                     pairs = first, consumers[row], symbol
                     counts[kind][:, *pairs] += found.numpy() == inputs.answer[pairs]
             advance()
     return answers, {kind: (count / donors[kind].bases).astype(np.float32) for kind, count in counts.items()}
-
-
-def _bases(inputs: Inputs, consumers: Array, turn: int) -> Array:
-    """Each donor's base by its number in `pairs_with(consumers)`. (consumers, F, symbols)"""
-    numbers = [row * inputs.value.size + base_of(inputs, g, turn) for row, g in enumerate(consumers)]
-    return np.stack(numbers).reshape(-1, *inputs.value.shape)
-
-
-def stitch(states: Array, inputs: Inputs, kind: str) -> Array:
-    """The donors' states mapped into the space of their partners'. (S, F, symbols, W) -> the same
-
-    kind: "orthogonal" or "affine". A map is fitted from the states of a group's donors to the mean state of
-    the same symbol in its partner groups, whose states the consumers know; on one half of the group's
-    functions for use on the other half, both ways, so that it cannot learn functions by heart. States of
-    groups without partners stay.
-    """
-    S, _, n, W = states.shape
-    mapped = states.copy()
-    for group in inputs.partners:
-        target = _means(states, inputs, inputs.partners_of(group))  # (S, values, W)
-        members = inputs.members(group)
-        halves = members[::2], members[1::2]
-        for use, fit in (halves, halves[::-1]) if len(members) > 1 else ((members, members),):
-            new = states[:, use].reshape(S, -1, W)
-            if kind == "orthogonal":
-                result = rotate(_means(states, inputs, fit), target, new)
-            else:
-                goal = target[:, inputs.value[fit].ravel()]
-                result = ridge(states[:, fit].reshape(S, -1, W), goal, new)
-            mapped[:, use] = result.reshape(S, -1, n, W)
-    return mapped
-
-
-def rotate(x: Array, y: Array, z: Array) -> Array:
-    """The orthogonal map between the spaces that the means x and y span, applied to z.
-
-    x, y: one mean per symbol, (S, n, W); z: (S, M, W). With orthonormal bases V of the centred x and U of the
-    centred y, z ↦ y₀ + (z − x₀) V R Uᵀ, where the orthogonal R brings x V closest to y U. What lies outside
-    of V is dropped.
-    """
-    x0, y0 = x.mean(1, keepdims=True), y.mean(1, keepdims=True)
-    rank = min(x.shape[1] - 1, x.shape[2])
-    v, u = (
-        np.linalg.svd(centred, full_matrices=False).Vh[:, :rank].swapaxes(1, 2)  # (S, W, r)
-        for centred in (x - x0, y - y0)
-    )
-    left, _, right = np.linalg.svd(((x - x0) @ v).swapaxes(1, 2) @ ((y - y0) @ u))
-    return np.asarray(y0 + (z - x0) @ v @ (left @ right) @ u.swapaxes(1, 2))
-
-
-def _means(states: Array, inputs: Inputs, functions: Array) -> Array:
-    """The mean state of each symbol over some functions. (S, F, symbols, W) -> (S, symbols, W), by value"""
-    return np.asarray(states[:, functions[:, None], inputs.start[functions]].mean(axis=1))

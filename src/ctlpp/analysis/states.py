@@ -54,16 +54,12 @@ def forward(crowd: Crowd, tokens: Tensor, edit: Edit | None = None) -> Tensor:
             logits: Tensor = functional_call(crowd.module, own, (tokens,))
         return logits
 
-    if _goes_together(crowd):
+    if len(crowd.seeds) > 1:
+        assert crowd.vectorised, "what is not vectorised goes one seed at a time"
         with editing(edit) if edit else nullcontext():
             return vmap(of_one, randomness="error")(state)
-    assert edit is None or len(crowd.seeds) == 1, "what is not vectorised is edited one seed at a time"
     with editing(lambda name, index, value: edit(name, index, value[None])[0]) if edit else nullcontext():
-        return torch.stack([of_one({k: t[i] for k, t in state.items()}) for i in range(len(crowd.seeds))])
-
-
-def _goes_together(crowd: Crowd) -> bool:
-    return crowd.vectorised and len(crowd.seeds) > 1
+        return of_one({name: value[0] for name, value in state.items()})[None]
 
 
 def answers(crowd: Crowd, tokens: Tensor) -> Tensor:
@@ -74,18 +70,18 @@ def answers(crowd: Crowd, tokens: Tensor) -> Tensor:
 
 def activations(crowd: Crowd, tokens: Tensor) -> tuple[Activations, Tensor]:
     """Everything the module records, by name, (S, B, …) each, and the logits, (S, B, C)."""
-    if _goes_together(crowd):
-        with recording() as seen:
-            return seen, forward(crowd, tokens)
-    each: list[Activations] = []
-    logits = []
-    for i in range(len(crowd.seeds)):
-        with recording() as own:
-            logits.append(forward(pick(crowd, [i]), tokens))
-        each.append(own)
-    names = each[0]
-    stacked = {n: [torch.stack(same) for same in zip(*(own[n] for own in each), strict=True)] for n in names}
-    return stacked, torch.cat(logits)
+    if len(crowd.seeds) > 1 and not crowd.vectorised:
+        each = [activations(pick(crowd, [i]), tokens) for i in range(len(crowd.seeds))]
+        together = {
+            name: [torch.cat(same) for same in zip(*(own[name] for own, _ in each), strict=True)]
+            for name in each[0][0]
+        }
+        return together, torch.cat([logits for _, logits in each])
+    with recording() as seen:
+        logits = forward(crowd, tokens)
+    if len(crowd.seeds) == 1:
+        seen = {name: [value[None] for value in values] for name, values in seen.items()}
+    return seen, logits
 
 
 def batches(crowd: Crowd, count: int) -> list[slice]:
@@ -250,7 +246,7 @@ class LeanNDR:
 
 @dataclass(frozen=True)
 class PatchableModel:
-    """Some seeds, the form of their state, and what they must read again of an input to go on from a state.
+    """Some seeds whose state can be changed after a layer or step, the *level*.
 
     Columns may hold everything that the rest of the model needs: then inputs enter it at the layer of the
     exchange. Whether they do is found by trying. Other models read the whole input again.
@@ -258,13 +254,14 @@ class PatchableModel:
 
     crowd: Crowd
     layout: Layout
-    needed_input: Literal["nothing", "everything"] = "everything"
+    reads_again: bool = True
     lean: LeanNDR | None = None
+    level: int = 0
 
     @staticmethod
     def of(crowd: Crowd, layout: Layout, tokens: Tensor) -> PatchableModel:
         """Seeds that go on from their states as cheaply as they can; tokens: inputs to try it on, (B, T)."""
-        model = PatchableModel(crowd, layout, "nothing", LeanNDR.of(crowd))
+        model = PatchableModel(crowd, layout, False, LeanNDR.of(crowd))
         if model.lean is not None or (layout.kind == "columns" and model._goes_on(tokens)):
             return model
         return PatchableModel(crowd, layout)
@@ -273,7 +270,8 @@ class PatchableModel:
         """Whether the logits are the same when the states of these inputs take over at each of the levels."""
         seen, logits = activations(self.crowd, tokens)
         try:
-            again = [self.logits_from_state(tokens, i, s) for i, s in enumerate(self.layout.read(seen))]
+            levels = enumerate(self.layout.read(seen))
+            again = [replace(self, level=level).logits_from_state(tokens, state) for level, state in levels]
         except RuntimeError:
             return False  # it keeps the number of examples
         return all(
@@ -281,49 +279,44 @@ class PatchableModel:
             for each in again
         )
 
-    def of_rows(self, rows: list[int]) -> PatchableModel:
-        """Only some of the seeds."""
+    def of_rows(self, rows: list[int], level: int) -> PatchableModel:
+        """Only some of the seeds, at a level."""
         part = pick(self.crowd, rows)
-        return PatchableModel(part, self.layout, self.needed_input, LeanNDR.of(part))
+        return replace(self, crowd=part, lean=LeanNDR.of(part), level=level)
 
     @torch.no_grad()
-    def states(self, tokens: Tensor, level: int) -> Tensor:
-        """The state after a layer or step. (N, T) -> (S, N, K, W)"""
-        return self.answers_and_states(tokens, level)[1]
-
-    @torch.no_grad()
-    def answers_and_states(self, tokens: Tensor, level: int) -> tuple[Tensor, Tensor]:
-        """Answers, and the state after a layer or step. (N, T) -> (S, N), (S, N, K, W)"""
+    def answers_and_states(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        """Answers, and the state at the level. (N, T) -> (S, N), (S, N, K, W)"""
         answers, states = [], []
         for rows in batches(self.crowd, len(tokens)):
             if self.lean is not None:
-                state = self.lean.state(tokens[rows], level)[None]
-                logits = self.logits_from_state(tokens[rows], level, state)
+                state = self.lean.state(tokens[rows], self.level)[None]
+                logits = self.logits_from_state(tokens[rows], state)
             else:
                 seen, logits = activations(self.crowd, tokens[rows])
-                state = self.layout.read_at(seen, level)
+                state = self.layout.read_at(seen, self.level)
             answers.append(logits.argmax(-1).cpu())
             states.append(state)
         return torch.cat(answers, dim=1), torch.cat(states, dim=1)
 
     @torch.no_grad()
-    def answers_from_state(self, tokens: Tensor, level: int, state: Tensor) -> Tensor:
-        """Answers when the state after a layer or step is this one. (N, T), (S, N, K, W) -> (S, N)"""
+    def answers_from_state(self, tokens: Tensor, state: Tensor) -> Tensor:
+        """Answers when the state at the level is this one. (N, T), (S, N, K, W) -> (S, N)"""
         parts = [
-            self.logits_from_state(tokens[rows], level, state[:, rows]).argmax(-1)
+            self.logits_from_state(tokens[rows], state[:, rows]).argmax(-1)
             for rows in batches(self.crowd, len(tokens))
         ]
         return torch.cat(parts, dim=1).cpu()
 
-    def logits_from_state(self, tokens: Tensor, level: int, state: Tensor) -> Tensor:
-        """Logits when the state after a layer or step is this one. (B, T), (S, B, K, W) -> (S, B, C)"""
+    def logits_from_state(self, tokens: Tensor, state: Tensor) -> Tensor:
+        """Logits when the state at the level is this one. (B, T), (S, B, K, W) -> (S, B, C)"""
         if self.lean is not None:
-            return self.lean.logits_from(state[0], level)[None]
-        if self.needed_input == "nothing":
+            return self.lean.logits_from(state[0], self.level)[None]
+        if not self.reads_again:
             tokens = tokens[:1]  # read up to the level, where the given states take over
 
         def edit(name: str, index: int, value: Tensor) -> Tensor:
-            here = name in self.layout.names and index == level
+            here = name in self.layout.names and index == self.level
             return self.layout.component(name, state).to(value.dtype) if here else value
 
         return forward(self.crowd, tokens, edit)

@@ -13,7 +13,6 @@ functions that may come next depend on the symbol (S), workers drift apart and r
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,59 +20,34 @@ from numpy.typing import NDArray
 
 from ctlpp.benchmark.language import Examples, Language, join
 from ctlpp.benchmark.sampling import Stream, first_positions, uniformly_among_the_rest
+from ctlpp.benchmark.variants import WORKERS, Settings
 
-TABLES = {  # what each function makes of the symbols 0 … 7; the first 16 functions are group a of A and R
-    "authors": """
-        76021453 43721065 26540173 14527036 62173054 14052763 14752306 64057132
-        67142350 16432750 42601375 61534207 65123704 51042736 45163207 16370425
-        25673410 27640351 51360742 57241360 23714065 75163402 42710635 12746053
-        56341072 61275340 23740165 46320157 12035764 04651732 24637105 52347061
-    """,
-    "authors-py37": """
-        14527036 12746053 64057132 51360742 14752306 23714065 23740165 43721065
-        52347061 45163207 46320157 76021453 57241360 16370425 67142350 75163402
-        61275340 26540173 25673410 24637105 56341072 51042736 65123704 16432750
-        61534207 62173054 14052763 04651732 12035764 27640351 42601375 42710635
-    """,  # the order that Python 3.7 and older give the same functions
-}
-TABLE_SHAPE = (8, 32)  # symbols and functions
 ROUND = 100  # examples that a worker draws before the next one has its turn
 PATIENCE = 50  # draws per wanted example, after which the rest is drawn uniformly
 _WORDS = 1 << 14  # words read at a time
 _BITS = 64  # in a word
 
 
-@dataclass(frozen=True, kw_only=True)
-class Habits:
-    """How the generator's workers depend on each other."""
-
-    workers: int = 24  # processes; the published runs' machines had 24 threads
-    repeats: bool = True
-    nesting: bool = True
-    twins: bool = True
-
-
 class Generator:
     """The workers of one length and split."""
 
-    def __init__(self, language: Language, length: int, split: str, seed: int, habits: Habits) -> None:
-        self.language, self.length, self.habits = language, length, habits
+    def __init__(self, language: Language, length: int, split: str, settings: Settings) -> None:
+        self.language, self.length, self.repeats = language, length, bool(settings.repeats)
         self.steps = [_options(language, left) for left in range(length, 0, -1)]
         self.next_node = language.next_node.tolist()
-        self.starts = [
-            Stream(seed, "authors' start symbols", split, length, w) for w in range(habits.workers)
-        ]
-        apart = ("train" if habits.twins else split, 0 if habits.nesting else length)
-        streams = [Stream(seed, "authors' choices", *apart, w) for w in range(habits.workers)]
-        self.streams = streams[:1] * habits.workers if habits.repeats else streams
+        seed, workers = settings.seed, range(settings.workers or WORKERS)
+        self.starts = [Stream(seed, "authors' start symbols", split, length, worker) for worker in workers]
+        apart = ("train" if settings.twins else split, 0 if settings.nesting else length)
+        streams = [Stream(seed, "authors' choices", *apart, worker) for worker in workers]
+        self.streams = streams[:1] * len(workers) if self.repeats else streams
         self.words: dict[Stream, list[int]] = {stream: [] for stream in self.streams}  # that were read
-        self.at = [0] * habits.workers  # where each worker reads on
+        self.at = [0] * len(workers)  # where each worker reads on
 
     def draw(self, n: int) -> Examples:
         """n distinct examples, in the order in which they are drawn."""
         chosen, drawn = self.language.empty(self.length), 0
         while len(chosen) < n and drawn <= PATIENCE * n:
-            most = min(self.habits.workers, self.language.n_symbols) * ROUND  # new ones in a round
+            most = min(len(self.starts), self.language.n_symbols) * ROUND  # new ones in a round
             rounds = [self.draw_round() for _ in range(max(1, (n - len(chosen)) // most))]
             drawn += sum(map(len, rounds))
             chosen = join([chosen, *rounds])
@@ -82,7 +56,7 @@ class Generator:
 
     def draw_round(self) -> Examples:
         """The next `ROUND` examples of every worker, worker by worker."""
-        same = self.habits.repeats and not self.language.graph.restrictions  # nothing depends on the symbol
+        same = self.repeats and not self.language.graph.restrictions  # nothing depends on the symbol
         parts: list[Examples] = []
         for worker, stream in enumerate(self.starts):
             part = self.language.empty(self.length, ROUND)

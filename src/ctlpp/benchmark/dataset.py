@@ -1,7 +1,8 @@
 """A dataset: a task and its splits, in memory.
 
 Example:
-    >>> dataset = generate("R", symbols=4, functions=8, max_length=3, train=200, iid=20, ood=20)
+    >>> small = {"symbols": 4, "functions": 8, "max_length": 3, "train": 200, "iid": 20, "ood": 20}
+    >>> dataset = generate("R", protocol="text", **small)
     >>> {name: dataset.size(name) for name in ("train", "iid", "ood")}
     {'train': 200, 'iid': 20, 'ood': 20}
     >>> tokens, targets = dataset.tensors("train")[3]
@@ -11,23 +12,31 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ctlpp.benchmark.authors import Generator
 from ctlpp.benchmark.graph import VariantSpec
-from ctlpp.benchmark.language import Examples
-from ctlpp.benchmark.sampling import member
-from ctlpp.benchmark.splits import Split, draw_splits
+from ctlpp.benchmark.language import Examples, Integers, Language, join
+from ctlpp.benchmark.sampling import NOTHING, Stream, draw, first_occurrences, member
 from ctlpp.benchmark.task import Task, make_task
 from ctlpp.benchmark.variants import Settings
 from ctlpp.files import UserError
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+Split = Mapping[int, Examples]  # length -> examples
+Sizes = dict[int, int]  # length -> number of examples
+ENUMERATED = ("singles", "pairs")  # complete by definition, so they overlap with the others
+_EXACT = 2**53  # below, a float has every whole number
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -51,12 +60,15 @@ class Dataset:
         """How many examples a split has."""
         return sum(map(len, self[split].values()))
 
+    def common(self, one: str, other: str) -> list[Examples]:
+        """The examples of split `other` that `one` has, too; those of a length together."""
+        both = [(examples, self[one][n]) for n, examples in self[other].items() if n in self[one]]
+        found = [theirs[member(theirs.keys(), ours.keys())] for theirs, ours in both]
+        return [examples for examples in found if len(examples)]
+
     def shared(self, one: str, other: str) -> int:
         """How many examples two splits have in common."""
-        pairs = [
-            (self[one][n].keys(), examples.keys()) for n, examples in self[other].items() if n in self[one]
-        ]
-        return sum(int(member(theirs, ours).sum()) for ours, theirs in pairs)
+        return sum(map(len, self.common(one, other)))
 
     def targets(self, examples: Examples) -> np.ndarray[Any, Any]:
         """The result symbols (N,) of examples of this task."""
@@ -105,3 +117,153 @@ def generate(variant: str | Path | VariantSpec, **options: Any) -> Dataset:
     settings = Settings(variant=variant, **options)
     task = make_task(settings)
     return Dataset(task=task, settings=settings.of_splits(), splits=draw_splits(task, settings))
+
+
+def draw_splits(task: Task, settings: Settings) -> dict[str, Split]:
+    """All splits of a dataset. Raises UserError where fewer examples exist than were asked for."""
+    draw_train = _draw_singles_first if settings.rules.complete == 1 else _draw_pairs_at_last
+    train, iid = draw_train(task, settings)
+    splits: dict[str, Split] = {"train": train, "iid": iid}
+    for name, graph in task.graphs.items():
+        language = task.language(name)
+        if name in ENUMERATED:
+            splits[name] = {length: language.all(length) for length in graph.lengths}
+        elif name not in splits and (name != "ood_independent" or settings.as_generator):
+            splits[name] = _draw_unseen(task, settings, name, seen=(train, iid))
+    for name, split in splits.items():
+        splits[name] = {n: examples for n, examples in sorted(split.items()) if len(examples)}
+    return {name: split for name, split in splits.items() if split}
+
+
+def _draw_singles_first(task: Task, settings: Settings) -> tuple[Split, Split]:
+    """train and iid, with balanced lengths, and with all single applications in train.
+
+    Of longer ones, the two together use at most the share `fill` of what exists.
+    """
+    language = task.language("train")
+    room = {
+        n: language.count(n) if n == 1 else filled(settings.fill, language.count(n))
+        for n in language.graph.lengths
+    }
+    _check_room(settings, room)
+    singles = room.pop(1, 0)
+    if settings.train < singles:
+        raise UserError(
+            f"‹train› {settings.train}: at least {singles} are needed, all single applications belong to it"
+        )
+    iid_sizes = balance(settings.iid, _iid_room(settings.iid, settings.train - singles, room))
+    train_sizes = balance(settings.train - singles, {n: room[n] - iid_sizes[n] for n in room})
+    train: dict[int, Examples] = {1: language.all(1)} if singles else {}
+    iid = {}
+    for n in room:
+        both = _draw(task, settings, "train", n, train_sizes[n] + iid_sizes[n])
+        chosen = Stream(settings.seed, "split", n).distinct_below(len(both), iid_sizes[n])
+        in_iid = member(np.arange(len(both)), chosen)
+        iid[n], train[n] = both[in_iid], both[~in_iid]
+    return train, iid
+
+
+def filled(fill: float, count: int) -> int:
+    """How many of so many examples may be used; their number may be too large for a float."""
+    return int(fill * count) if count < _EXACT else int(Fraction(fill) * count)
+
+
+def _iid_room(iid: int, train: int, room: Sizes) -> Sizes:
+    """A tenth of each length, or iid's share if that is more: scarce short examples stay in train."""
+    share = max(Fraction(1, 10), Fraction(iid, max(1, iid + train)))
+    return {n: math.ceil(share * size) for n, size in room.items()}
+
+
+def _draw_pairs_at_last(task: Task, settings: Settings) -> tuple[Split, Split]:
+    """train and iid as in the authors' code: one draw with balanced lengths, divided at random.
+
+    There are no single applications. Afterwards all pairs are added to train, also those that are in iid.
+    """
+    language = task.language("train")
+    count = partial(authors_count, task) if settings.as_generator else language.count
+    room = {n: filled(settings.fill, count(n)) for n in language.graph.lengths if n > 1}
+    _check_room(settings, room)
+    sizes = balance(settings.train + settings.iid, room)
+    total = sum(sizes.values())
+    chosen = Stream(settings.seed, "split").distinct_below(total, settings.iid)
+    train, iid, before = {}, {}, 0
+    for n, size in sizes.items():
+        both = _draw(task, settings, "train", n, size)
+        in_iid = member(np.arange(before, before + len(both)), chosen)
+        iid[n], train[n] = both[in_iid], both[~in_iid]
+        before += len(both)
+    if 2 in room:
+        pairs = language.all(2)
+        drawn = member(language.rank(pairs), language.rank(train[2]))
+        train[2] = join([train[2], pairs if settings.doubled_pairs else pairs[~drawn]])
+    return train, iid
+
+
+def authors_count(task: Task, length: int) -> int:
+    """How many training examples the authors' generator counts: it restricts only the first two functions."""
+    exact = task.language("train").count(length)
+    if not task.train_graph.restrictions:
+        return exact
+    unrestricted = task.language_of(replace(task.train_graph, restrictions=()))
+    sequences = unrestricted.count(2) // task.n_symbols
+    counted: int = task.language("train").count(2) * sequences ** (length // 2 - 1)
+    return min(counted, 2 * exact)
+
+
+def _draw_unseen(task: Task, settings: Settings, name: str, seen: tuple[Split, Split]) -> Split:
+    """`ood` examples, or for a diagnostic split all there are, that are in neither train nor iid."""
+    language = task.language(name)
+    taken = {n: _numbers(language, n, seen) for n in language.graph.lengths}
+    room = {n: language.count(n) - len(numbers) for n, numbers in taken.items()}
+    if name == "ood":
+        _check_size("ood", settings.ood, sum(room.values()))
+    sizes = balance(min(settings.ood, sum(room.values())), room)
+    return {n: _draw(task, settings, name, n, size, taken[n]) for n, size in sizes.items()}
+
+
+def _draw(
+    task: Task, settings: Settings, name: str, length: int, n: int, taken: Integers = NOTHING
+) -> Examples:
+    if settings.as_generator and name in ("train", "ood"):
+        return Generator(task.language(name), length, name, settings).draw(n)
+    stream = Stream(settings.seed, name, length)
+    return draw(task.language(name), length, n, settings.weighting, stream, taken)
+
+
+def _numbers(language: Language, length: int, splits: Iterable[Split]) -> Integers:
+    """The numbers of those examples of the splits that are in the language, each once."""
+    parts = [split[length] for split in splits if length in split]
+    numbers = [language.rank(part[language.contains(part)]) for part in parts]
+    return first_occurrences(np.concatenate(numbers)) if numbers else NOTHING
+
+
+def balance(total: int, room: Mapping[int, int]) -> Sizes:
+    """Share `total` over the lengths: equally, but to each at most its room; the longest take what is over.
+
+    >>> balance(100, {1: 8, 2: 64, 3: 512})
+    {1: 8, 2: 46, 3: 46}
+    """
+    assert total <= sum(room.values())
+    sizes = {}
+    for i, length in enumerate(sorted(room, key=lambda n: (room[n], n))):
+        sizes[length] = min(room[length], total // (len(room) - i))
+        total -= sizes[length]
+    return dict(sorted(sizes.items()))
+
+
+def _check_room(settings: Settings, room: Sizes) -> None:
+    most = sum(room.values())
+    if settings.train > most:
+        exist = (
+            f"only {most} distinct training examples exist (fill rule), and iid takes {settings.iid} of them"
+        )
+        fewer = f"ask for at most {max(0, most - settings.iid)}, or longer ones"
+        raise UserError(f"‹train› {settings.train}: {exist}; {fewer}")
+    _check_size("iid", settings.iid, most - settings.train)
+
+
+def _check_size(name: str, asked: int, most: int) -> None:
+    if asked > most:
+        raise UserError(
+            f"‹{name}› {asked}: only {most} distinct examples are left; ask for fewer, or longer ones"
+        )

@@ -24,15 +24,13 @@ Example:
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count, islice, product
 from pathlib import Path
 from string import ascii_letters
 from typing import Any
 
-from ctlpp.benchmark.entries import REQUIRED, check_items, check_keys, get, get_list, shown
 from ctlpp.files import UserError
 
 IN, OUT = "IN", "OUT"
@@ -40,6 +38,8 @@ Edge = tuple[str, str]
 Groups = Mapping[str, tuple[str, ...]]  # group -> names of its functions
 LONGEST = 128  # functions in an example
 MOST_FUNCTIONS = 10_000
+REQUIRED = object()
+KINDS = {str: "a printable text", int: "a whole number", float: "a number", list: "a list", dict: "an object"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,13 +98,6 @@ def function_names(n: int) -> tuple[str, ...]:
     """a … z A … Z, then aa, ab, …"""
     words = ("".join(letters) for size in count(1) for letters in product(ascii_letters, repeat=size))
     return tuple(islice(words, n))
-
-
-def complete_graph(groups: Iterable[str], lengths: Iterable[int]) -> Graph:
-    """Every group may follow every group."""
-    names = tuple(groups)
-    edges = [(IN, g) for g in names] + [(g, h) for g in names for h in (*names, OUT)]
-    return Graph(edges=tuple(edges), lengths=tuple(lengths))
 
 
 def check_graph(graph: Graph, name: str, groups: Groups, n_symbols: int) -> None:
@@ -188,6 +181,8 @@ def _read_edges(line: Any) -> list[Edge]:
 
 def read_spec(path: Path, max_length: int) -> VariantSpec:
     """The groups and graphs in a TOML file."""
+    import tomllib
+
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
@@ -212,3 +207,42 @@ def _read_groups(sizes: dict[str, Any]) -> Groups:
             raise UserError(f"group {group} must have 1 to {MOST_FUNCTIONS} functions, not {shown(size)}")
     left = iter(function_names(sum(sizes.values())))
     return {group: tuple(islice(left, size)) for group, size in sizes.items()}
+
+
+def get(entries: Mapping[str, Any], key: str, kind: type, missing: Any = REQUIRED) -> Any:
+    """The entry under a key, if it is of this kind."""
+    if key not in entries and missing is REQUIRED:
+        raise UserError(f"the entry {key!r} is missing")
+    return check_items([entries[key]], key, kind)[0] if key in entries else missing
+
+
+def get_list(entries: Mapping[str, Any], key: str, kind: type, missing: Any = REQUIRED) -> tuple[Any, ...]:
+    """The list under a key, if all it holds is of this kind."""
+    return check_items(get(entries, key, list, missing), key, kind)
+
+
+def check_items(values: Sequence[Any], key: str, kind: type) -> tuple[Any, ...]:
+    """The values as they are, if all are of this kind."""
+    for value in values:
+        fits = type(value) in (int, float) if kind is float else type(value) is kind
+        if not fits or (kind is str and not value.isprintable()):
+            raise UserError(f"the entry {key!r} must have {KINDS[kind]}, not {shown(value)}")
+    return tuple(values)
+
+
+def shown(value: Any) -> str:
+    """A value in few words."""
+    return KINDS[type(value)] if isinstance(value, list | dict) else f"{value!r:.60}"
+
+
+def choose(entries: Mapping[str, Any], key: str, choices: Iterable[str]) -> Any:
+    """The entry under a key, if it is one of these."""
+    if (value := get(entries, key, str)) not in (choices := tuple(choices)):
+        raise UserError(f"{value!r} is not one of {', '.join(choices)}")
+    return value
+
+
+def check_keys(entries: Mapping[str, Any], known: Sequence[str]) -> None:
+    """Raise UserError for a key that means nothing."""
+    if unknown := [key for key in entries if key not in known]:
+        raise UserError(f"unknown key {unknown[0]!r}; choose from {', '.join(known)}")

@@ -85,11 +85,6 @@ def join(parts: Sequence[Examples]) -> Examples:
     )
 
 
-def smallest_integer(n: int) -> type[np.unsignedinteger[Any]]:
-    """The smallest integer type that holds 0 … n − 1."""
-    return np.uint8 if n <= 1 << 8 else np.uint16 if n <= 1 << 16 else np.uint32
-
-
 class Language:
     """The examples of a graph; `table[f, s]` is what function f makes of symbol s."""
 
@@ -192,8 +187,8 @@ class Language:
     def empty(self, length: int, n: int = 0) -> Examples:
         """Room for n examples."""
         return Examples(
-            starts=np.zeros(n, dtype=smallest_integer(self.n_symbols)),
-            functions=np.zeros((n, length), dtype=smallest_integer(self.n_functions)),
+            starts=np.zeros(n, dtype=np.min_scalar_type(self.n_symbols - 1)),
+            functions=np.zeros((n, length), dtype=np.min_scalar_type(self.n_functions - 1)),
         )
 
     def _starts(self, length: int) -> Integers:

@@ -18,15 +18,12 @@ Example:
 from __future__ import annotations
 
 import hashlib
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ctlpp.benchmark.language import Examples, Integers, Language, join
 
-Weighting = Literal["uniform", "sequential"]
-WEIGHTINGS: tuple[Weighting, ...] = ("uniform", "sequential")
 Words = NDArray[np.uint64]
 NOTHING: Integers = np.zeros(0, dtype=np.int64)
 PATIENCE = 16  # walks per example
@@ -105,7 +102,7 @@ def member(values: Integers, of: Integers) -> NDArray[np.bool_]:
 
 
 def draw(
-    language: Language, length: int, n: int, weighting: Weighting, stream: Stream, taken: Integers = NOTHING
+    language: Language, length: int, n: int, weighting: str, stream: Stream, taken: Integers = NOTHING
 ) -> Examples:
     """n distinct examples of this length, none of which has a number in `taken`."""
     free = language.count(length) - len(taken)

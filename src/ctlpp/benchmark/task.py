@@ -16,21 +16,34 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ctlpp.benchmark.authors import TABLES
-from ctlpp.benchmark.graph import IN, OUT, Graph, Groups, check_graph, complete_graph
-from ctlpp.benchmark.language import Examples, Language, smallest_integer
+from ctlpp.benchmark.graph import IN, OUT, Graph, Groups, check_graph
+from ctlpp.benchmark.language import Examples, Language
 from ctlpp.benchmark.sampling import Stream
-from ctlpp.benchmark.variants import EDGES, Order, Protocol, Settings, shared_path, specify, unseen_symbols
+from ctlpp.benchmark.variants import VARIANTS, Settings, shared_paths, specify
 from ctlpp.files import UserError
 
 END = "<end>"  # ends a sequence; also fills up shorter ones in padded tensors
+TABLES = {  # what each function makes of the symbols 0 … 7; the first 16 functions are group a of A and R
+    "authors": """
+        76021453 43721065 26540173 14527036 62173054 14052763 14752306 64057132
+        67142350 16432750 42601375 61534207 65123704 51042736 45163207 16370425
+        25673410 27640351 51360742 57241360 23714065 75163402 42710635 12746053
+        56341072 61275340 23740165 46320157 12035764 04651732 24637105 52347061
+    """,
+    "authors-py37": """
+        14527036 12746053 64057132 51360742 14752306 23714065 23740165 43721065
+        52347061 45163207 46320157 76021453 57241360 16370425 67142350 75163402
+        61275340 26540173 25673410 24637105 56341072 51042736 65123704 16432750
+        61534207 62173054 14052763 04651732 12035764 27640351 42601375 42710635
+    """,  # the order that Python 3.7 and older give the same functions
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,13 +82,13 @@ class Vocabulary:
         """The text of a sequence of ids; end tokens are left out."""
         return " ".join(self.tokens[i] for i in ids if i != self.end)
 
-    def written(self, examples: Examples, order: Order) -> NDArray[Any]:
+    def written(self, examples: Examples, order: str) -> NDArray[Any]:
         """The ids of the examples as they are written, without the end token. (N, L + 1)"""
-        symbols = examples.starts.astype(smallest_integer(self.size)) + len(self.functions)
+        symbols = examples.starts.astype(np.min_scalar_type(self.size - 1)) + len(self.functions)
         columns = [symbols, *examples.functions.T.astype(symbols.dtype)]
         return np.stack(columns[::-1] if order == "right-to-left" else columns, axis=1)
 
-    def read(self, ids: NDArray[Any], order: Order) -> Examples:
+    def read(self, ids: NDArray[Any], order: str) -> Examples:
         """The examples behind written ids (N, L + 1); the inverse of `written`."""
         columns = ids[:, ::-1] if order == "right-to-left" else ids
         return Examples(starts=columns[:, 0] - len(self.functions), functions=columns[:, 1:])
@@ -86,9 +99,9 @@ class Task:
     """Everything that `task.json` says about the task itself."""
 
     variant: str
-    protocol: Protocol
+    protocol: str
     seed: int
-    order: Order
+    order: str
     symbols: tuple[str, ...]
     functions: Mapping[str, tuple[int, ...]]  # name -> output symbol for each input symbol
     groups: Groups
@@ -115,7 +128,7 @@ class Task:
     @cached_property
     def table(self) -> NDArray[Any]:
         """`[f, s]` is what function f makes of symbol s."""
-        return np.array(list(self.functions.values()), dtype=smallest_integer(self.n_symbols))
+        return np.array(list(self.functions.values()), dtype=np.min_scalar_type(self.n_symbols - 1))
 
     @cached_property
     def group_indices(self) -> dict[str, tuple[int, ...]]:
@@ -126,20 +139,19 @@ class Task:
     @cached_property
     def graphs(self) -> dict[str, Graph]:
         """The graph behind each split that this task can have."""
-        lengths = sorted({*self.train_graph.lengths, *self.ood_graph.lengths})
+        lengths = sorted({*self.train_graph.lengths, *self.ood_graph.lengths} - {1})
+        every = " ".join(self.groups)
+        anything = partial(Graph.of, {IN: every} | dict.fromkeys(self.groups, f"{every} {OUT}"))
         graphs = {
             "train": self.train_graph,
             "iid": self.train_graph,
             "ood": self.ood_graph,
             "ood_independent": self.ood_graph,
-            "singles": complete_graph(self.groups, [1]),
-            "pairs": complete_graph(self.groups, [2]),
-            "any": complete_graph(self.groups, [length for length in lengths if length > 1]),
+            "singles": anything(lengths=[1]),
+            "pairs": anything(lengths=[2]),
+            "any": anything(lengths=lengths),
         }
-        if self.variant == "S":
-            graphs["shared_path"] = shared_path(self.train_graph)
-            graphs["unseen_symbols"] = unseen_symbols(self.train_graph, self.n_symbols)
-        return graphs
+        return graphs | (shared_paths(self.train_graph, self.n_symbols) if self.variant == "S" else {})
 
     @cached_property
     def _languages(self) -> dict[Graph, Language]:
@@ -219,19 +231,14 @@ def _outputs(row: str) -> list[int]:
 
 def random_bijections(n_symbols: int, n_functions: int, stream: Stream) -> NDArray[np.int64]:
     """`[f, s]` is what function f makes of symbol s; every choice of different rows is equally likely."""
-    ranks = stream.distinct_below(math.factorial(n_symbols), n_functions)
-    rows = [bijection(int(rank), n_symbols) for rank in ranks]
-    return np.array(rows, dtype=np.int64).reshape(-1, n_symbols)
-
-
-def bijection(rank: int, n_symbols: int) -> list[int]:
-    """The permutation with this number among all in lexicographic order (0 is the identity)."""
-    left = list(range(n_symbols))
-    chosen = []
-    for size in range(n_symbols, 0, -1):
-        at, rank = divmod(rank, math.factorial(size - 1))
-        chosen.append(left.pop(at))
-    return chosen
+    rows = []
+    for rank in stream.distinct_below(math.factorial(n_symbols), n_functions).tolist():
+        left, row = list(range(n_symbols)), []
+        for size in range(n_symbols, 0, -1):  # the permutation with this rank in lexicographic order
+            at, rank = divmod(rank, math.factorial(size - 1))
+            row.append(left.pop(at))
+        rows.append(row)
+    return np.array(rows, dtype=np.int64)
 
 
 def _alphabet(name: str) -> tuple[int, str]:
@@ -257,7 +264,7 @@ def check_task(task: Task) -> None:
     used = task.train_graph.groups() | task.ood_graph.groups()
     if unused := [group for group in task.groups if group not in used]:
         raise UserError(f"group {unused[0]} has no edge in either graph; add one or drop the group")
-    if task.variant in EDGES:
+    if task.variant in VARIANTS:
         _check_variant(task)
     _check_disjoint(task)
 
@@ -267,15 +274,11 @@ def _check_names(task: Task) -> None:
         raise UserError("a task needs at least two symbols and a function")
     if not task.variant.strip() or not task.variant.isprintable():
         raise UserError(f"{task.variant!r} cannot name a variant: use a printable text")
-    for name in task.functions:
-        if not name.isidentifier():
-            raise UserError(f"{name!r} cannot name a function: use letters and digits, a letter first")
-    for name in task.symbols:
-        if not name.isalnum():
-            raise UserError(f"{name!r} cannot name a symbol: use letters and digits")
-    for name in task.groups:
-        if name in (IN, OUT) or not name.isidentifier():
-            raise UserError(f"{name!r} cannot name a group: use letters and digits, but not IN or OUT")
+    names = {"function": task.functions, "symbol": task.symbols, "group": task.groups}
+    for kind, found in names.items():
+        right = str.isalnum if kind == "symbol" else str.isidentifier
+        if wrong := [name for name in found if not right(name) or (kind == "group" and name in (IN, OUT))]:
+            raise UserError(f"{wrong[0]!r} cannot name a {kind}: use letters and digits, but not IN or OUT")
     if repeated := [name for name, n in Counter((*task.functions, *task.symbols)).items() if n > 1]:
         raise UserError(f"{repeated[0]!r} is the name of two things; all functions and symbols must differ")
 
@@ -283,7 +286,7 @@ def _check_names(task: Task) -> None:
 def _check_variant(task: Task) -> None:
     """A task with the name of a variant of the paper must be that variant."""
     graphs = (("train", task.train_graph), ("OOD", task.ood_graph))
-    for (name, graph), after in zip(graphs, EDGES[task.variant], strict=True):
+    for (name, graph), after in zip(graphs, VARIANTS[task.variant], strict=True):
         if set(graph.edges) != set(Graph.of(after, lengths=[]).edges):
             raise UserError(
                 f"the {name} graph must have the edges of variant {task.variant}; or use another name"

@@ -17,13 +17,12 @@ Example:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, fields, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from ctlpp.benchmark.authors import TABLE_SHAPE, Habits
 from ctlpp.benchmark.graph import (
     IN,
     LONGEST,
@@ -34,15 +33,30 @@ from ctlpp.benchmark.graph import (
     function_names,
     read_spec,
 )
-from ctlpp.benchmark.sampling import WEIGHTINGS, Stream, Weighting
 from ctlpp.files import UserError
+from ctlpp.words import OLD_PROTOCOLS
 
-Protocol = Literal["paper", "released", "authors"]
-PROTOCOLS: tuple[Protocol, ...] = ("paper", "released", "authors")
-SWITCHES = ("repeats", "nesting", "twins", "doubled_pairs")
-Order = Literal["right-to-left", "left-to-right"]
-ORDERS: tuple[Order, ...] = ("right-to-left", "left-to-right")
-VARIANTS = ("CTL", "A", "R", "S")
+
+@dataclass(frozen=True)
+class Protocol:
+    """How the examples of a dataset are drawn."""
+
+    about: str
+    complete: int  # the length of which train has all examples
+    as_generator: bool = False  # as the authors' generator, with its habits unless they are switched off
+
+
+PROTOCOLS = {
+    "authors": Protocol("as the authors' generator drew them", complete=2, as_generator=True),
+    "clean": Protocol("with the authors' rules, every example drawn anew", complete=2),
+    "text": Protocol("as the paper's text says", complete=1),
+}
+ORDERS = ("right-to-left", "left-to-right")
+WEIGHTINGS = ("uniform", "sequential")
+HABITS = ("repeats", "nesting", "twins")  # of the authors' generator; see `ctlpp.benchmark.authors`
+WORKERS = 24  # of the generator: the published runs' machines had 24 threads
+TABLE_SHAPE = (8, 32)  # symbols and functions of the authors' table
+MOST_EXAMPLES = range(10**9 + 1)
 MOST_PAIRS = 50_000_000  # the split `pairs` holds them all
 
 ANY = {IN: "f", "f": "f OUT"}
@@ -51,107 +65,133 @@ REPEAT = {IN: "a b", "a": "a OUT", "b": "b OUT"}
 STAGES = {IN: "a1 b1", "a1": "a2 o", "b1": "b2 o", "a2": "a1 b1 OUT", "b2": "a1 b1 OUT", "o": "a1 b1 OUT"}
 SWAPPED = {IN: "a1 b1", "a1": "b2", "b1": "a2", "a2": "a1 b1 OUT", "b2": "a1 b1 OUT"}
 SHARED = {IN: "a1 b1", "a1": "o", "b1": "o", "o": "a1 b1 OUT"}
-EDGES = {  # train, ood
+VARIANTS = {  # edges of the training graph, and of the OOD graph
     "CTL": (ANY, ANY),
     "A": (ALTERNATE, REPEAT),
     "R": (REPEAT, ALTERNATE),
     "S": (STAGES, SWAPPED),
 }
-RANGES = {
-    "symbols": (2, 1000),
-    "functions": (1, MOST_FUNCTIONS),
-    "max_length": (2, 64),
-    "ood_max_length": (3, LONGEST),
-    "train": (1, 10**9),
-    "iid": (0, 10**9),
-    "ood": (0, 10**9),
-    "seed": (0, 2**63 - 1),
-    "workers": (1, 1000),
-}
+OF_SPLITS = ["max_length", "train", "iid", "ood", "ood_max_length", "fill", "weighting", "table", "workers"]
+OF_SPLITS += [*HABITS, "doubled_pairs"]
 FEWEST_FUNCTIONS = {"A": 2, "R": 2, "S": 5}
-CHOICES: dict[str, tuple[str, ...]] = {"protocol": PROTOCOLS, "order": ORDERS, "weighting": WEIGHTINGS}
-OWNERS = {"shared_functions": "S", "shared_symbols": "S", "ood_max_length": "CTL"}
+
+
+def _option(default: Any, help: str, values: Collection[Any] = (), *, only: str = "") -> Any:
+    """A setting: its help on the command line, the values it may have, and the only variant that has it."""
+    return field(default=default, metadata={"help": help, "values": values, "only": only})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Everything that decides the bytes of a dataset."""
+    """Everything that decides the bytes of a dataset. The options of the command line are made from it."""
 
     variant: str | Path | VariantSpec  # CTL, A, R, S, the path of a TOML file, or your own
-    symbols: int = 8
-    functions: int | None = None  # 32, or what the groups of your own variant have
-    max_length: int = 6  # functions in an example, at most
-    train: int = 300_000  # examples
-    iid: int = 1_000
-    ood: int = 1_000  # also the size of the diagnostic splits that are sampled
-    seed: int = 0
-    protocol: Protocol = "paper"
-    order: Order = "right-to-left"
-    shared_functions: int | None = None  # S only: |G_o|, default 8
-    shared_symbols: int | None = None  # S only: default 4
-    ood_max_length: int | None = None  # CTL only: default max_length + 4
-    fill: float = 0.5  # share of the existing examples of a length ≥ 2 that train and iid may use
-    weighting: Weighting | None = None  # default: sequential for S, uniform otherwise
-    table: str | int | Path | None = None  # of functions: a name in `TABLES`, a seed, or a file
-    workers: int | None = None  # of the authors' generator, default 24; see `ctlpp.benchmark.authors`
-    repeats: bool | None = None  # these four: on with the protocol `authors`, off otherwise
-    nesting: bool | None = None
-    twins: bool | None = None
-    doubled_pairs: bool | None = None  # train has all pairs once more, on top of those that were drawn
+    symbols: int = _option(8, "Number of symbols.", range(2, 1001))
+    functions: int | None = _option(None, "Number of functions. [default: 32]", range(1, MOST_FUNCTIONS + 1))
+    max_length: int = _option(6, "Functions in an example, at most.", range(2, 65))
+    train: int = _option(300_000, "Training examples.", MOST_EXAMPLES[1:])
+    iid: int = _option(1_000, "IID test examples.", MOST_EXAMPLES)
+    ood: int = _option(1_000, "OOD test examples; sampled diagnostic splits have as many.", MOST_EXAMPLES)
+    seed: int = _option(0, "Fixes functions and examples, bit for bit.", range(2**63))
+    protocol: str = _option(
+        "authors", "; ".join(f"{name}: {one.about}" for name, one in PROTOCOLS.items()) + ".", PROTOCOLS
+    )
+    table: str | int | Path | None = _option(  # noqa: RUF009
+        None,
+        "Functions: authors, authors-py37, a number to draw them from, or a file. [default: the protocol's]",
+    )
+    workers: int | None = _option(None, f"Of the authors' generator. [default: {WORKERS}]", range(1, 1001))
+    repeats: bool | None = _option(None, "All workers choose the same functions. [default: the protocol's]")
+    nesting: bool | None = _option(None, "So do all lengths. [default: the protocol's]")
+    twins: bool | None = _option(None, "So does the OOD split. [default: the protocol's]")
+    doubled_pairs: bool | None = _option(
+        None, "Add all pairs to train, also those drawn before. [default: the protocol's]"
+    )
+    order: str = _option(
+        "right-to-left", "right-to-left: d(a(b(3))) is written `d a b 3`; left-to-right: `3 b a d`.", ORDERS
+    )
+    shared_functions: int | None = _option(
+        None, "S only: functions in the shared group o. [default: 8]", only="S"
+    )
+    shared_symbols: int | None = _option(
+        None, "S only: symbols that both paths may pass to a shared function. [default: 4]", only="S"
+    )
+    ood_max_length: int | None = _option(
+        None,
+        "CTL only: functions in an OOD example, at most. [default: max length + 4]",
+        range(3, LONGEST + 1),
+        only="CTL",
+    )
+    fill: float = _option(0.5, "Share of the existing examples of a length ≥ 2 that train and iid may use.")
+    weighting: str = _option(
+        None,
+        "uniform: among distinct examples; sequential: path by path. [default: uniform; sequential for S]",
+        WEIGHTINGS,
+    )
 
     def __post_init__(self) -> None:
-        ours = self.variant in VARIANTS
-        if not (ours or isinstance(self.variant, VariantSpec) or str(self.variant).endswith(".toml")):
+        object.__setattr__(self, "protocol", OLD_PROTOCOLS.get(self.protocol, self.protocol))
+        if not (
+            self.of_paper or isinstance(self.variant, VariantSpec) or str(self.variant).endswith(".toml")
+        ):
             raise UserError(
                 f"unknown variant {str(self.variant)!r}: choose from {', '.join(VARIANTS)}, "
                 "or a TOML file with a graph"
             )
         defaults: dict[str, str | int] = {"weighting": "sequential" if self.variant == "S" else "uniform"}
-        defaults |= {"functions": 32} if ours else {}
+        defaults |= {"functions": 32} if self.of_paper else {}
         defaults |= {"shared_functions": 8, "shared_symbols": 4} if self.variant == "S" else {}
-        if self.protocol == "authors":
+        if self.protocol in PROTOCOLS and self.rules.as_generator:
             fits = (self.symbols, self.functions or 32) == TABLE_SHAPE
-            defaults |= {"workers": Habits.workers, "table": "authors" if fits else self.seed}
-            defaults |= dict.fromkeys(SWITCHES, True)
+            defaults |= {"workers": WORKERS, "table": "authors" if fits else self.seed}
+            defaults |= dict.fromkeys((*HABITS, "doubled_pairs"), True)
         for name, value in defaults.items():
             if getattr(self, name) is None:
                 object.__setattr__(self, name, value)
         self._check()
 
     def _check(self) -> None:
-        for name, (low, high) in RANGES.items():
-            value = getattr(self, name)
-            if name == "functions" and self.variant in VARIANTS:
-                low = FEWEST_FUNCTIONS.get(str(self.variant), low)
-            if value is not None and not (isinstance(value, int) and low <= value <= high):
-                raise UserError(f"‹{name}› {value!r}: use {low} to {high}")
+        for setting in fields(self)[1:]:
+            name, value = setting.name, getattr(self, setting.name)
+            values, only = setting.metadata["values"], setting.metadata["only"]
+            if value is None and setting.default is None:
+                continue
+            if only and self.variant != only:
+                here = getattr(self.variant, "name", self.variant)
+                raise UserError(f"‹{name}› is an option of {only} alone; leave it out for {here}")
+            if isinstance(values, range) and not (isinstance(value, int) and value in values):
+                raise UserError(f"‹{name}› {value!r}: use {values[0]} to {values[-1]}")
+            if values and value not in values:
+                raise UserError(f"‹{name}› {value}: choose from {', '.join(values)}")
         if self.functions is not None:
+            if self.functions < (fewest := FEWEST_FUNCTIONS.get(str(self.variant), 1)):
+                raise UserError(f"‹functions› {self.functions}: use {fewest} to {MOST_FUNCTIONS}")
             _check_functions(self.functions, self.symbols)
         if not (isinstance(self.fill, float | int) and 0 < self.fill <= 1):
             raise UserError(f"‹fill› {self.fill!r}: use a share above 0 and up to 1")
-        for name, choices in CHOICES.items():
-            if (value := getattr(self, name)) not in choices:
-                raise UserError(f"‹{name}› {value}: choose from {', '.join(choices)}")
-        for name, owner in OWNERS.items():
-            if self.variant != owner and getattr(self, name) is not None:
-                here = getattr(self.variant, "name", self.variant)
-                raise UserError(f"‹{name}› is an option of {owner} alone; leave it out for {here}")
-
-        if self.protocol == "paper" and (given := [name for name in SWITCHES if getattr(self, name)]):
-            raise UserError(f"‹{given[0]}› is not for the protocol paper; choose authors or released")
+        given = [name for name in (*HABITS, "doubled_pairs") if getattr(self, name)]
+        if given and self.rules.complete == 1:
+            others = " or ".join(name for name, other in PROTOCOLS.items() if other.complete > 1)
+            raise UserError(f"‹{given[0]}› is not for the protocol {self.protocol}; choose {others}")
 
     @property
-    def habits(self) -> Habits | None:
-        """How the authors' generator would draw these data; None if they are not drawn in its way."""
-        if not any((self.repeats, self.nesting, self.twins)):
-            return None
-        switches = {name: bool(getattr(self, name)) for name in ("repeats", "nesting", "twins")}
-        return Habits(workers=self.workers or Habits.workers, **switches)
+    def of_paper(self) -> bool:
+        """Whether the variant is one of the paper's."""
+        return isinstance(self.variant, str) and self.variant in VARIANTS
+
+    @property
+    def rules(self) -> Protocol:
+        """What the protocol prescribes."""
+        return PROTOCOLS[self.protocol]
+
+    @property
+    def as_generator(self) -> bool:
+        """Whether the examples are drawn as the authors' generator draws them."""
+        return any(getattr(self, habit) for habit in HABITS)
 
     def of_splits(self) -> dict[str, Any]:
         """The settings behind the splits, which a task does not hold; `task.json` calls them `recipe`."""
-        names = ("max_length", "train", "iid", "ood", "ood_max_length", "fill", "weighting")
-        values = {name: getattr(self, name) for name in (*names, "table", "workers", *SWITCHES)}
+        values = {name: getattr(self, name) for name in OF_SPLITS}
         values["table"] = str(self.table) if isinstance(self.table, Path) else self.table
         return {name: value for name, value in values.items() if value is not None}
 
@@ -159,7 +199,7 @@ class Settings:
 def specify(settings: Settings) -> VariantSpec:
     """The groups and graphs that the settings ask for: the paper's, or your own."""
     variant = settings.variant
-    if variant in VARIANTS:
+    if settings.of_paper:
         return _staged(settings) if variant == "S" else _unstaged(settings)
     own = variant if isinstance(variant, VariantSpec) else read_spec(Path(variant), settings.max_length)
     if own.name in VARIANTS:
@@ -187,7 +227,7 @@ def _unstaged(settings: Settings) -> VariantSpec:
     """CTL, A and R."""
     variant, longest = str(settings.variant), settings.max_length
     names = function_names(settings.functions or 0)
-    train_edges, ood_edges = EDGES[variant]
+    train_edges, ood_edges = VARIANTS[variant]
     groups, ood_lengths = _deal(names, ("a", "b")), range(2, longest + 1)
     if variant == "CTL":
         furthest = settings.ood_max_length or longest + 4
@@ -206,8 +246,7 @@ def _staged(settings: Settings) -> VariantSpec:
     _check_staged(settings, n_shared, overlap)
     names = function_names(settings.functions or 0)
     groups = _deal(names[n_shared:], ("a1", "b1", "a2", "b2")) | {"o": names[:n_shared]}
-    stream = Stream(settings.seed, "restrictions")
-    restrictions = _share_symbols(groups["o"], settings.symbols, overlap, stream)
+    restrictions = _share_symbols(groups["o"], settings.symbols, overlap, settings.seed)
     even = range(2, settings.max_length + 1, 2)
     train = Graph.of(STAGES, lengths=even, restrictions=restrictions)
     return VariantSpec(name="S", groups=groups, train=train, ood=Graph.of(SWAPPED, lengths=even))
@@ -237,12 +276,15 @@ def _deal(names: Sequence[str], groups: Sequence[str]) -> dict[str, tuple[str, .
     return {group: tuple(islice(left, size + (i < over))) for i, group in enumerate(groups)}
 
 
-def _share_symbols(shared: Iterable[str], n_symbols: int, overlap: int, stream: Stream) -> list[Restriction]:
+def _share_symbols(shared: Iterable[str], n_symbols: int, overlap: int, seed: int) -> list[Restriction]:
     """The symbols that each shared function may receive in training from either path.
 
     The two sets of a function overlap in exactly `overlap` symbols; the other symbols are divided between the
     paths (an odd one goes to a and to b in turn); the overlaps of all functions together cover every symbol.
     """
+    from ctlpp.benchmark.sampling import Stream  # not above: the options of commands are there without NumPy
+
+    stream = Stream(seed, "restrictions")
     restrictions = []
     deck: list[int] = []
     for turn, function in enumerate(shared):
@@ -262,15 +304,11 @@ def _share_symbols(shared: Iterable[str], n_symbols: int, overlap: int, stream: 
     return restrictions
 
 
-def shared_path(train: Graph) -> Graph:
-    """S with only stage 1 → o: what the shared functions do with symbols seen in training."""
-    return Graph.of(SHARED, lengths=train.lengths, restrictions=train.restrictions)
-
-
-def unseen_symbols(train: Graph, n_symbols: int) -> Graph:
-    """S with only stage 1 → o, each time on a symbol that the training restriction excludes."""
-    excluded = []
-    for rule in train.restrictions:
-        others = tuple(symbol for symbol in range(n_symbols) if symbol not in rule.symbols)
-        excluded.append(Restriction(source=rule.source, function=rule.function, symbols=others))
-    return Graph.of(SHARED, lengths=train.lengths, restrictions=excluded)
+def shared_paths(train: Graph, n_symbols: int) -> dict[str, Graph]:
+    """S with only stage 1 → o: on symbols seen in training, and on those that its restrictions exclude."""
+    every = set(range(n_symbols))
+    excluded = [replace(rule, symbols=tuple(sorted(every - {*rule.symbols}))) for rule in train.restrictions]
+    return {
+        "shared_path": Graph.of(SHARED, lengths=train.lengths, restrictions=train.restrictions),
+        "unseen_symbols": Graph.of(SHARED, lengths=train.lengths, restrictions=excluded),
+    }

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import os
+from collections.abc import Callable
+from dataclasses import Field, fields
+from functools import cache, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_type_hints
 
-import typer
+from typer import Argument, Option, echo
 
-from ctlpp.cli.options import DATA, TASK, data_options
+from ctlpp.benchmark.variants import VARIANTS, Settings
+from ctlpp.cli.output import make_table, print_table
 from ctlpp.files import UserError
 
 if TYPE_CHECKING:
@@ -16,20 +21,63 @@ if TYPE_CHECKING:
     from ctlpp.benchmark.task import Task
     from ctlpp.storage.proof import Proof
 
+GRAPH = f"{', '.join(VARIANTS)}, or a TOML file with your own graph"
+Variant = Annotated[str, Argument(metavar="VARIANT", help=f"{GRAPH}; or a dataset folder.")]
+Force = Annotated[bool, Option("--force", help="Replace what is there, if it is of the same kind.")]
+Data = dict[str, Any]  # the settings of a dataset that stand on the command line
+TASK = ("symbols", "functions", "max_length", "seed", "shared_functions", "shared_symbols", "ood_max_length")
+METAVARS = {int: "N", float: "X", bool: ""}
+_KINDS = get_type_hints(Settings)
+_KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
-@data_options(*DATA)
+
+def data_options(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add options for these settings of a dataset (or all) to a command, which gets those given as `data`."""
+    settings = [one for one in fields(Settings)[1:] if not names or one.name in names]
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def run(**values: Any) -> None:
+            data = {one.name: values.pop(one.name) for one in settings}
+            command(**values, data={name: value for name, value in data.items() if value is not None})
+
+        own = inspect.signature(command, eval_str=True).parameters
+        parameters = [parameter.replace(kind=_KEYWORD) for name, parameter in own.items() if name != "data"]
+        parameters += map(_parameter, settings)
+        del run.__wrapped__
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        return run
+
+    return decorate
+
+
+@cache
+def _parameter(setting: Field[Any]) -> inspect.Parameter:
+    """The option for a setting. Its default is None, so that those that were given are known."""
+    hint = _KINDS[setting.name]
+    kind = (*get_args(hint), hint)[0]  # of several, the first
+    shown = "" if setting.default is None else f" [default: {setting.default}]"
+    help, metavar = setting.metadata["help"] + shown, METAVARS.get(kind, "NAME")
+    option = Option(help=help, metavar=metavar, rich_help_panel="The data")
+    return inspect.Parameter(setting.name, _KEYWORD, default=None, annotation=Annotated[kind | None, option])
+
+
+def check_unused(data: Data, folder: str) -> None:
+    """Refuse settings that a dataset folder has answered already."""
+    for name in data:
+        raise UserError(f"‹{name}›: {folder} is a dataset folder that has this already; leave it out")
+
+
+@data_options()
 def generate(
-    variant: Annotated[
-        str, typer.Argument(metavar="VARIANT", help="CTL, A, R, S, or a TOML file with your own graph.")
-    ],
-    out: Annotated[Path, typer.Option(help="The folder to write.", metavar="DIR")],
-    data: Any,
+    variant: Annotated[str, Argument(metavar="VARIANT", help=f"{GRAPH}.")],
+    out: Annotated[Path, Option(help="The folder to write.", metavar="DIR")],
+    data: Data,
     format: Annotated[
-        Literal["parquet", "jsonl", "text"], typer.Option(help="Format of the split files.")
+        Literal["parquet", "jsonl", "text"], Option(help="Format of the split files.")
     ] = "parquet",
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace the folder if it is a dataset folder.")
-    ] = False,
+    force: Force = False,
 ) -> None:
     """Write a dataset: train, iid, ood and diagnostic splits, task.json and a dataset card.
 
@@ -48,11 +96,11 @@ def generate(
     print_splits(dataset, out)
 
 
-def check(folder: Annotated[Path, typer.Argument(metavar="DIR", help="A dataset folder.")]) -> None:
+def check(folder: Annotated[Path, Argument(metavar="DIR", help="A dataset folder.")]) -> None:
     """Prove a dataset folder from its task.json alone; fail with the first offending example.
 
-    Proved are: outputs, membership in the sampling graph, no duplicates, disjoint splits, the fill rule, the
-    number of function sequences where it is limited, counts and checksums.
+    Proved are: outputs, membership in the sampling graph, no duplicates, disjoint splits, the fill rule,
+    counts and checksums.
 
     `ctlpp check data/A`
     """
@@ -63,17 +111,10 @@ def check(folder: Annotated[Path, typer.Argument(metavar="DIR", help="A dataset 
 
 @data_options(*TASK)
 def show(
-    variant: Annotated[
-        str,
-        typer.Argument(
-            metavar="VARIANT", help="CTL, A, R, S, a TOML file with a graph, or a dataset folder."
-        ),
-    ],
-    data: Any,
-    out: Annotated[
-        Path | None, typer.Option(help="Draw the graph into this SVG file.", metavar="FILE.svg")
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the SVG file if it exists.")] = False,
+    variant: Variant,
+    data: Data,
+    out: Annotated[Path | None, Option(help="Draw the graph into this SVG file.", metavar="FILE.svg")] = None,
+    force: Force = False,
 ) -> None:
     """The sampling graph of a variant: groups, edges, distinct examples of each length, and two examples.
 
@@ -84,13 +125,12 @@ def show(
     `ctlpp show data/A`
     """
     from ctlpp.benchmark.task import make_task
-    from ctlpp.benchmark.variants import Settings
     from ctlpp.figures.graph import draw_task
     from ctlpp.files import write_atomically
     from ctlpp.storage.folder import read_task
 
     if Path(variant).is_dir():
-        data.check_unused(variant)
+        check_unused(data, variant)
         task = read_task(Path(variant))[0]
     else:
         task = make_task(Settings(variant=variant, **data))
@@ -102,13 +142,11 @@ def show(
         write_atomically(out, draw_task(task).encode())
     print_task(task)
     if out is not None:
-        typer.echo(f"Drawn in {out}")
+        echo(f"Drawn in {out}")
 
 
 def print_splits(dataset: Dataset, folder: Path) -> None:
     """The splits of a dataset and their sizes by length."""
-    from ctlpp.cli.output import make_table, print_table
-
     lengths = sorted({length for split in dataset.splits.values() for length in split})
     rows = make_table("", "split", "examples", *(f"L={n}" for n in lengths), "also in train")
     for name, split in dataset.splits.items():
@@ -120,18 +158,17 @@ def print_splits(dataset: Dataset, folder: Path) -> None:
 
 def print_proof(proof: Proof, folder: Path) -> None:
     """What was proved of a dataset folder."""
-    from ctlpp.cli.output import make_table, print_table
     from ctlpp.storage.card import span
 
     rows = make_table("", "split", "examples", "lengths", "shared with train", "with iid")
-    for name, n in proof.examples.items():
+    for name, split in proof.dataset.splits.items():
         common = [str(proof.overlaps.get((one, name), "")) for one in ("train", "iid")]
-        rows.add_row(name, f"{n:,}", span(proof.lengths[name]), *common)
+        rows.add_row(name, f"{proof.dataset.size(name):,}", span(split), *common)
     shared = make_table("", "split", "function sequences", "in train", "twins in train")
     for name, own in proof.shared.items():
         shared.add_row(name, f"{own.distinct:,}", f"{own.in_train:,}", f"{own.twins:,}")
     print_table(
-        title_of(proof.task),
+        title_of(proof.dataset.task),
         rows,
         shared,
         "Every output is right; every example is in its graph; counts and checksums hold.",
@@ -143,8 +180,6 @@ def print_proof(proof: Proof, folder: Path) -> None:
 
 def print_task(task: Task) -> None:
     """Groups, edges, counts and examples."""
-    from ctlpp.cli.output import make_table, print_table
-
     groups = make_table("Groups", "group", "functions", "names", left=3)
     groups.columns[-1].no_wrap = False
     for group, names in task.groups.items():

@@ -10,42 +10,41 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
+from typer import Argument, Option, Typer, echo
 
-from ctlpp.cli.options import parse_seeds_of_run
+from ctlpp.cli.data import Force
+from ctlpp.cli.output import make_table, print_table, progress
+from ctlpp.cli.train import Device, parse_seeds_of_run
 from ctlpp.files import UserError
 from ctlpp.words import plural
 
 if TYPE_CHECKING:
-    from ctlpp.analysis.run import Study
+    from ctlpp.analysis.analysis import Study
 
 
 def analyze(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, as `ctlpp train` writes it.")],
+    run: Annotated[Path, Argument(metavar="RUN", help="A run folder, as `ctlpp train` writes it.")],
     out: Annotated[
-        Path | None, typer.Option(help="The folder to write. [default: RUN/analysis]", metavar="DIR")
+        Path | None, Option(help="The folder to write. [default: RUN/analysis]", metavar="DIR")
     ] = None,
     seeds: Annotated[
-        str | None, typer.Option(help="Only these seeds of the run: 5 for 0 … 4; 3,7,9; 5-9. [default: all]")
+        str | None, Option(help="Only these seeds of the run: 5 for 0 … 4; 3,7,9; 5-9. [default: all]")
     ] = None,
     bases: Annotated[
         str,
-        typer.Option(
+        Option(
             help="Inputs on which interchange tries each state with each consumer: 1, 2, … or all (slower).",
             metavar="N|all",
         ),
     ] = "1",
     data: Annotated[
-        Path | None,
-        typer.Option(help="The dataset, for a run that does not name its task itself.", metavar="DIR"),
+        Path | None, Option(help="The dataset, for a run that does not name its task itself.", metavar="DIR")
     ] = None,
     unfinished: Annotated[
-        bool, typer.Option("--unfinished", help="Analyse the newest checkpoint of a run that is not over.")
+        bool, Option("--unfinished", help="Analyse the newest checkpoint of a run that is not over.")
     ] = False,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace an analysis that is there already.")
-    ] = False,
+    device: Device = "auto",
+    force: Force = False,
 ) -> None:
     """Analyse the representations of every seed: what is alike, who understands whom, what predicts failure.
 
@@ -55,17 +54,15 @@ def analyze(
 
     `ctlpp analyze runs/ndr-R --bases all --device cuda`
     """
-    from ctlpp.analysis.analysis import STAGES
-    from ctlpp.cli.output import progress
     from ctlpp.figures.run import analyze_run
     from ctlpp.runs.folder import read_config
 
     with ExitStack() as bars:
 
-        def computing(total: int) -> Callable[[int], None]:
-            return bars.enter_context(progress(f"Analysing {plural(total)}", STAGES * total))
+        def computing(total: int) -> Callable[[float], None]:
+            return bars.enter_context(progress(f"Analysing {plural(total)}", total))
 
-        def drawing(total: int) -> Callable[[int], None]:
+        def drawing(total: int) -> Callable[[float], None]:
             bars.close()
             return bars.enter_context(progress(f"Drawing {total} figures", total))
 
@@ -83,11 +80,11 @@ def analyze(
             drawing=drawing,
         )
     for note in study.analysis.notes:
-        typer.echo(f"Note: {note}.", err=True)
+        echo(f"Note: {note}.", err=True)
     print_study(study)
-    typer.echo(f"Numbers and figures in {run / 'analysis' if out is None else out}")
+    echo(f"Numbers and figures in {run / 'analysis' if out is None else out}")
     if out is None:
-        typer.echo(f"As a page: {shlex.join(['ctlpp', 'report', str(run)])} --out report.html")
+        echo(f"As a page: {shlex.join(['ctlpp', 'report', str(run)])} --out report.html")
 
 
 def parse_bases(text: str) -> int | None:
@@ -105,7 +102,6 @@ def print_study(study: Study) -> None:
     import numpy as np
 
     from ctlpp.analysis.folder import MEASURES
-    from ctlpp.cli.output import make_table, print_table
     from ctlpp.statistics.summary import ENOUGH, LEAST
 
     about, kept = study.config, study.trained
@@ -135,28 +131,25 @@ def print_study(study: Study) -> None:
 
 def print_positions(study: Study) -> None:
     """Where the value was found, commonest first, and the effect of changing it there (at best 1)."""
-    from ctlpp.cli.output import make_table, print_table
-
-    analysis, kept = study.analysis, study.trained
-    if analysis.position is None or analysis.effect is None or analysis.layout is None or not kept.any():
+    found, kept = study.analysis.interchange, study.trained
+    if found is None or not kept.any():
         return
-    level_name = "layer" if analysis.layout.kind == "columns" else "step"
+    level_name = "layer" if found.kind == "columns" else "step"
     rows = make_table("Where the value is", level_name, "part", "seeds", "effect of changing it", left=2)
-    effects = analysis.effect[(kept.nonzero()[0], *analysis.position[kept].T)]
-    places = [(level, part) for level, part in analysis.position[kept].tolist()]
+    effects = found.effect[(kept.nonzero()[0], *found.position[kept].T)]
+    places = [(level, part) for level, part in found.position[kept].tolist()]
     for (level, part), seeds in Counter(places).most_common():
         own = [effect for place, effect in zip(places, effects, strict=True) if place == (level, part)]
-        rows.add_row(str(level + 1), analysis.changed[part], str(seeds), f"{sum(own) / len(own):.2f}")
+        rows.add_row(str(level + 1), found.changed[part], str(seeds), f"{sum(own) / len(own):.2f}")
     print_table(rows)
 
 
 def report(
     folders: Annotated[
-        list[Path],
-        typer.Argument(metavar="DIR…", help="Run folders, or folders with runs in them at any depth."),
+        list[Path], Argument(metavar="DIR…", help="Run folders, or folders with runs in them at any depth.")
     ],
-    out: Annotated[Path, typer.Option(help="The page to write.", metavar="FILE.html")] = Path("report.html"),
-    force: Annotated[bool, typer.Option("--force", help="Replace a report that is there already.")] = False,
+    out: Annotated[Path, Option(help="The page to write.", metavar="FILE.html")] = Path("report.html"),
+    force: Force = False,
 ) -> None:
     """One self-contained page over any number of runs: results, published ones, curves, a look inside.
 
@@ -166,7 +159,6 @@ def report(
 
     The page opens from disk, without a network. What `ctlpp analyze` has found in a run is part of it.
     """
-    from ctlpp.cli.output import progress
     from ctlpp.report.page import write_report
 
     with ExitStack() as bars:
@@ -176,12 +168,12 @@ def report(
 
         written = write_report(folders, out, force=force, start=start)
     for line in written.notes:
-        typer.echo(f"Note: {line}.", err=True)
+        echo(f"Note: {line}.", err=True)
     runs = plural(written.runs, "run")
-    typer.echo(f"{runs}, {written.analysed} of them analysed: {out} ({written.size / 1e6:.1f} MB)")
+    echo(f"{runs}, {written.analysed} of them analysed: {out} ({written.size / 1e6:.1f} MB)")
 
 
-bench = typer.Typer(no_args_is_help=True)
+bench = Typer(no_args_is_help=True)
 
 
 @bench.callback()
@@ -199,17 +191,15 @@ def bench_data() -> None:
     `ctlpp bench data`
     """
     from ctlpp.bench import compare_data
-    from ctlpp.cli.output import print_table
 
     print_table(*compare_data())
 
 
 @bench.command("train")
 def bench_train(
-    device: Annotated[Literal["cpu", "cuda"], typer.Option(help="Where to train.")] = "cpu",
+    device: Annotated[Literal["cpu", "cuda"], Option(help="Where to train.")] = "cpu",
     seeds: Annotated[
-        str | None,
-        typer.Option(help="CUDA only: crowd sizes, such as 1,25,50. [default: 1,2,5,10,25,50,100]"),
+        str | None, Option(help="CUDA only: crowd sizes, such as 1,25,50. [default: 1,2,5,10,25,50,100]")
     ] = None,
 ) -> None:
     """Seeds trained together against a plain loop over single seeds; on a GPU, crowds of several sizes.
@@ -218,8 +208,6 @@ def bench_train(
 
     `ctlpp bench train --device cuda --seeds 25,50`
     """
-    from ctlpp.cli.output import print_table
-
     if device == "cpu" and seeds is not None:
         raise UserError(f"‹seeds› {seeds}: crowd sizes are for --device cuda; leave them out for cpu")
     from ctlpp import bench

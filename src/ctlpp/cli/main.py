@@ -59,6 +59,7 @@ def main() -> None:
     # get in each other's way (benchmarks/side_by_side.py).
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
     command = typer.main.get_command(app)
+    _hide_types_of_flags(command)
     try:
         with command.make_context("ctlpp", sys.argv[1:]) as context:
             command.invoke(context)
@@ -82,6 +83,15 @@ def main() -> None:
         if not error.format_message():  # no arguments at all: it has printed the help
             sys.exit(0)
         fail(about_arguments(error))
+
+
+def _hide_types_of_flags(command: Any) -> None:
+    """Show `--force` in the help, not `--force <bool>`."""
+    for one in getattr(command, "commands", {}).values():
+        _hide_types_of_flags(one)
+    for option in (*command.params, command.get_help_option(typer.Context(command))):
+        if getattr(option, "is_flag", False):
+            option.metavar = ""
 
 
 def about_arguments(error: Any) -> str:

@@ -6,21 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import timedelta
 from math import isnan
-from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group
-from rich.live import Live
 from rich.measure import Measurement
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
@@ -28,8 +18,7 @@ from rich.text import Text
 from ctlpp.statistics.published import SOLVED
 
 if TYPE_CHECKING:
-    from ctlpp.runs.history import Score
-    from ctlpp.runs.observers import StepStats
+    from ctlpp.runs.history import Score, StepStats
 
 
 def make_table(title: str, *columns: str, left: int = 1) -> Table:
@@ -64,6 +53,8 @@ def print_uncut(table: Table, console: Console) -> None:
 
 def spread(values: Sequence[float]) -> str:
     """Mean ± standard deviation over seeds."""
+    from statistics import fmean, stdev  # slow to import, and no help needs it
+
     return f"{fmean(values):.2f} ± {stdev(values):.2f}" if len(values) > 1 else f"{fmean(values):.2f}"
 
 
@@ -95,10 +86,11 @@ def table_by_length(scores: Sequence[Score]) -> Table:
 @contextmanager
 def progress(description: str, total: int) -> Iterator[Callable[..., None]]:
     """A bar on stderr, if that is a terminal; call the value with the number of steps done (1 by default)."""
+    from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
+
     console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    times = (TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns, *times, console=console, transient=True, disable=not console.is_terminal) as bars:
+    columns = (*Progress.get_default_columns(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
         bar = bars.add_task(description, total=total)
         yield lambda steps=1: bars.advance(bar, steps)
 
@@ -119,9 +111,9 @@ class TrainingDisplay:
         self.evaluated = 0  # the step of the last evaluation
         self.live: AbstractContextManager[Any] = nullcontext()
         if self.console.is_terminal:
-            self.live = Live(
-                get_renderable=self.render, console=self.console, transient=True, refresh_per_second=4
-            )
+            from rich.live import Live
+
+            self.live = Live(get_renderable=self.render, console=self.console, transient=True)
 
     def __enter__(self) -> TrainingDisplay:
         self.live.__enter__()

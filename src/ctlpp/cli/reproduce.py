@@ -10,39 +10,31 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option, echo
 
 from ctlpp.files import UserError
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from ctlpp.cli.output import TrainingDisplay
     from ctlpp.reproduce.plan import PlannedRun
     from ctlpp.reproduce.work import Outcome, WorkSettings
 
-Scale = Literal["full", "quick"]
-Protocol = Literal["paper", "released", "authors"] | None
-Preset = Literal["released", "paper", "quick"] | None
 PAGES_EVERY = 600.0  # seconds between results that are written while the work goes on
 ROWS = 8  # of the live table
 
 
 def reproduce(
-    what: Annotated[
-        str, Argument(help="table1, staged, similarity, repeats, tables or all.", metavar="WHAT")
-    ],
+    what: Annotated[str, Argument(help="table1, similarity, data, staged, tables, all.", metavar="WHAT")],
     out: Annotated[Path, Option(help="For runs and results.", metavar="DIR")] = Path("reproduction"),
-    scale: Annotated[Scale, Option(help="The paper's, or a miniature for a CPU.")] = "full",
+    scale: Annotated[str, Option(help="full: as the paper; quick: a miniature for a CPU.")] = "full",
     plan: Annotated[bool, Option("--plan", help="Print what would run and what it costs, and stop.")] = False,
     only: Annotated[list[str] | None, Option(help="MODEL/VARIANT or a name from --plan; repeatable.")] = None,
     seeds: Annotated[str | None, Option(help="Such as 25 (that is 0 … 24), 3,7,9 or 25-49.")] = None,
-    protocol: Annotated[
-        Protocol, Option(help="Of the data. [default: both for table1, else released]")
-    ] = None,
-    preset: Annotated[Preset, Option(help="Hyper-parameters. [default: released; quick for quick]")] = None,
+    protocol: Annotated[str | None, Option(help="Of the data. [default: those of the plan]")] = None,
+    preset: Annotated[str | None, Option(help="Hyper-parameters. [default: authors, or quick]")] = None,
+    until: Annotated[str | None, Option(help="settled: stop a run when nothing changes any more.")] = None,
     device: Annotated[str, Option(help="auto, cpu or cuda.")] = "auto",
     minutes: Annotated[float | None, Option(help="Save and stop after so many.")] = None,
     seeds_a_piece: Annotated[int | None, Option(help="Train at most so many seeds together.")] = None,
@@ -51,8 +43,7 @@ def reproduce(
     no_analysis: Annotated[bool, Option("--no-analysis", help="Do not look inside the seeds.")] = False,
     small: Annotated[bool, Option("--small", help="Drop the checkpoint of what is finished …")] = False,
     keep_weights: Annotated[
-        int | None,
-        Option(help="… but the weights of so many seeds per piece, best and worst first. [default: 2]"),
+        int | None, Option(help="… but weights of so many, best and worst. [default: 2]")
     ] = None,
     page: Annotated[Path | None, Option(help="Also write *Does it reproduce?*", metavar="FILE.md")] = None,
 ) -> None:
@@ -66,15 +57,17 @@ def reproduce(
 
     Kill it whenever you like: the same command goes on. What is finished is not trained again.
     """
-    from ctlpp.cli.options import parse_seeds
-    from ctlpp.reproduce.page import check_page, check_report
+    from ctlpp.cli.train import parse_seeds
+    from ctlpp.report.page import REPORT, check_target
+    from ctlpp.reproduce.page import PAGE
     from ctlpp.reproduce.pieces import check_place
     from ctlpp.reproduce.plan import plan as make_plan
     from ctlpp.reproduce.work import WorkSettings
     from ctlpp.runs.folder import run_folders
 
     numbers = None if seeds is None else parse_seeds(seeds)
-    runs = make_plan(what, scale, seeds=numbers, only=only or (), protocol=protocol, preset=preset)
+    choices = {"protocol": protocol, "preset": preset, "until": until}
+    runs = make_plan(what, scale, seeds=numbers, only=only or (), **choices)
     settings = WorkSettings(
         device=device,
         seeds_a_piece=seeds_a_piece,
@@ -84,9 +77,9 @@ def reproduce(
         retry=retry,
         minutes=minutes,
     )
-    if page is not None:
-        check_page(page)
-    check_report(out)
+    for path, kind in ((page, PAGE), (out / "report.html", REPORT)):
+        if path is not None:
+            check_target(path, kind, force=True)
     if not no_train:
         check_place(out)
     elif not any(run_folders(out / "runs")):
@@ -101,7 +94,7 @@ def execute(runs: Sequence[PlannedRun], out: Path, settings: WorkSettings, page:
     """Train what is missing, write tables and figures, and say how it ended."""
     import torch
 
-    from ctlpp.reproduce.page import write_page, write_results
+    from ctlpp.reproduce.page import write_results
     from ctlpp.reproduce.work import carry_out
     from ctlpp.training.engine import find_device
 
@@ -122,11 +115,10 @@ def execute(runs: Sequence[PlannedRun], out: Path, settings: WorkSettings, page:
         except KeyboardInterrupt:
             write_results(out)
             raise
-        written = write_results(out)
-        if page is not None:
-            write_page(out, page)
-    said = written.message(outcome.seeds, sum(len(run.seeds) for run in runs))
-    echo(f"{said}\nTables, figures and report in {out}")
+        written = write_results(out, page)
+    if runs:
+        echo(f"{outcome.seeds:,} of {sum(len(run.seeds) for run in runs):,} seeds asked for have run")
+    echo(f"{written}\nTables, figures and report in {out}")
     report_outcome(outcome, "try them again with --retry")
 
 
@@ -202,10 +194,11 @@ def demo(
 
     Kill it whenever you like: the same command goes on.
     """
-    from ctlpp.cli.output import print_table
+    from ctlpp.benchmark.dataset import generate
     from ctlpp.report.page import write_report
     from ctlpp.reproduce.plan import demo_plan
     from ctlpp.reproduce.work import WorkSettings, carry_out
+    from ctlpp.storage.proof import check
 
     if fresh:
         for part in ("data", "runs"):
@@ -214,31 +207,23 @@ def demo(
     workers = min(len(runs), os.cpu_count() or 1)
     settings = WorkSettings(device="cpu", workers=workers, figures=True, retry=True)
     with one_line_errors():
-        prove_data(runs, out)
+        for variant, options in {run.variant: run.options for run in runs}.items():
+            folder = out / "data" / variant
+            if not folder.exists():
+                generate(variant, **options).save(folder)
+            sizes = ", ".join(f"{number:,} {split}" for split, number in check(folder).examples.items())
+            echo(f"{folder}: {sizes}; every answer, every split and every checksum proved")
         with live_table() as watch:
             outcome = carry_out(runs, out, settings, watch)
         if outcome.seeds:
             write_report([out / "runs"], page, force=True)
-            print_table(demo_table(runs, out), f"Look inside every seed: open {page} in a browser")
+            print_accuracies(runs, out, f"Look inside every seed: open {page} in a browser")
     report_outcome(outcome, "the same command tries them again")
 
 
-def prove_data(runs: Sequence[PlannedRun], out: Path) -> None:
-    """Write the datasets of a plan that are not there yet, and prove them all."""
-    from ctlpp.benchmark.dataset import generate
-    from ctlpp.storage.proof import check
-
-    for variant, options in {run.variant: run.options for run in runs}.items():
-        folder = out / "data" / variant
-        if not folder.exists():
-            generate(variant, **options).save(folder)
-        sizes = ", ".join(f"{number:,} {split}" for split, number in check(folder).examples.items())
-        echo(f"{folder}: {sizes}; every answer, every split and every checksum proved")
-
-
-def demo_table(runs: Sequence[PlannedRun], out: Path) -> Table:
-    """Accuracies of all seeds, with the published full-size numbers beside ours."""
-    from ctlpp.cli.output import make_table, solved, spread
+def print_accuracies(runs: Sequence[PlannedRun], out: Path, last: str) -> None:
+    """Accuracies of all seeds, with the published full-size numbers beside ours; and a last line."""
+    from ctlpp.cli.output import make_table, print_table, solved, spread
     from ctlpp.reproduce.pieces import run_status
     from ctlpp.runs.folder import read_run
     from ctlpp.statistics.published import PUBLISHED, SOLVED
@@ -254,7 +239,7 @@ def demo_table(runs: Sequence[PlannedRun], out: Path) -> Table:
             published = PUBLISHED[run.model, run.variant]
             theirs = [f"{mean:.2f}" for mean, _ in (published.iid, published.ood)]
             table.add_row(run.variant, run.model, spread(iid), spread(ood), solved(ood), *theirs)
-    return table
+    print_table(table, last)
 
 
 @contextmanager

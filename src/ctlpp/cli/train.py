@@ -1,67 +1,73 @@
-"""`ctlpp train`, `evaluate` and `models`: crowds of seeds."""
+"""`ctlpp train`, `evaluate` and `models`: crowds of seeds.
+
+Example:
+    >>> parse_seeds("3"), parse_seeds("3,7,9"), parse_seeds("25-27"), parse_seeds("7-7"), parse_seeds("0-2,9")
+    ([0, 1, 2], [3, 7, 9], [25, 26, 27], [7], [0, 1, 2, 9])
+    >>> name_seeds([0, 1, 2, 9])
+    '0-2,9'
+"""
 
 from __future__ import annotations
 
+import ast
+import re
 import shlex
 import sys
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option, echo
 
-from ctlpp.cli.options import DATA, data_options, name_seeds, parse_pairs, parse_seeds
+from ctlpp.cli.data import Data, Variant, check_unused, data_options
+from ctlpp.cli.output import TrainingDisplay, clock, make_table, print_table, table_by_length
+from ctlpp.files import UserError
+from ctlpp.models import DEFAULT_PRESET, PRESETS
 from ctlpp.words import plural
 
-Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+Preset = Annotated[str, Option(help=f"Sizes and recipe: {'; '.join(map(': '.join, PRESETS.items()))}.")]
+Device = Annotated[str, Option(help="auto, cpu or cuda.")]
+_MOST_SEEDS = 100_000  # in one run
+_GREATEST = 2**32 - 1
 
 
-@data_options(*DATA)
+@data_options()
 def train(
-    model: Annotated[
-        str, typer.Argument(metavar="MODEL", help="See `ctlpp models`; or package.module:factory.")
-    ],
-    variant: Annotated[
-        str,
-        typer.Argument(
-            metavar="VARIANT", help="CTL, A, R, S, a TOML file with a graph, or a dataset folder."
-        ),
-    ],
-    out: Annotated[Path, typer.Option(help="The run folder to write.", metavar="RUN")],
-    data: Any,
-    seeds: Annotated[str, typer.Option(help="25 (that is 0 … 24), 3,7,9 or 25-49; 7-7 is just one.")] = "5",
-    preset: Annotated[str, typer.Option(help="Hyper-parameters: released, paper or quick.")] = "released",
-    steps: Annotated[int | None, typer.Option(help="Updates of every seed. [default: the preset's]")] = None,
-    batch: Annotated[
-        int | None, typer.Option(help="Examples per seed per step. [default: the preset's]")
-    ] = None,
-    lr: Annotated[float | None, typer.Option(help="Learning rate. [default: the preset's]")] = None,
+    model: Annotated[str, Argument(metavar="MODEL", help="See `ctlpp models`; or package.module:factory.")],
+    variant: Variant,
+    out: Annotated[Path, Option(help="The run folder to write.", metavar="RUN")],
+    data: Data,
+    seeds: Annotated[str, Option(help="25 (that is 0 … 24), 3,7,9 or 25-49; 7-7 is just one.")] = "5",
+    preset: Preset = DEFAULT_PRESET,
+    steps: Annotated[int | None, Option(help="Updates of every seed. [default: the preset's]")] = None,
+    batch: Annotated[int | None, Option(help="Examples per seed per step. [default: the preset's]")] = None,
+    lr: Annotated[float | None, Option(help="Learning rate. [default: the preset's]")] = None,
     device: Device = "auto",
     precision: Annotated[
-        str | None, typer.Option(help="auto (bf16 on CUDA, else float32), float32 or bf16. [default: auto]")
+        str | None, Option(help="auto (bf16 on CUDA, else float32), float32 or bf16. [default: auto]")
     ] = None,
     eval_every: Annotated[
-        int | None,
-        typer.Option(help="Steps between evaluations; 0: at the end only. [default: the preset's]"),
+        int | None, Option(help="Steps between evaluations; 0: at the end only. [default: the preset's]")
     ] = None,
-    splits: Annotated[str | None, typer.Option(help="Splits to evaluate. [default: iid,ood]")] = None,
+    splits: Annotated[str | None, Option(help="Splits to evaluate. [default: iid,ood]")] = None,
     size: Annotated[
-        list[str] | None, typer.Option(help="Another size for the model, like width=64; repeat it for more.")
+        list[str] | None, Option(help="Another size for the model, like width=64; repeat it for more.")
     ] = None,
     set: Annotated[
         list[str] | None,
-        typer.Option(help="Any other setting of the recipe, like schedule=cosine; repeat it for more."),
+        Option(help="Any other setting of the recipe, like schedule=cosine; repeat it for more."),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder.")] = False,
+    resume: Annotated[bool, Option("--resume", help="Go on with the run in the folder.")] = False,
     track: Annotated[
         list[str] | None,
-        typer.Option(help="Also write curves for tensorboard or wandb (offline); repeat it for both."),
+        Option(help="Also write curves for tensorboard or wandb (offline); repeat it for both."),
     ] = None,
 ) -> None:
     """Train seeds of MODEL together on VARIANT and evaluate them.
 
     `ctlpp train lstm R --seeds 25 --out runs/lstm-R`
 
-    `ctlpp train ndr data/A --seeds 3,7,9 --preset paper --device cuda --out runs/ndr-A`
+    `ctlpp train ndr data/A --seeds 3,7,9 --preset text --device cuda --out runs/ndr-A`
 
     `ctlpp train my.models:tiny A --preset quick --steps 500 --size width=64 --out runs/tiny`
     """
@@ -71,20 +77,19 @@ def train(
     changes |= parse_pairs("set", set or (), taken=changes)
 
     from ctlpp.benchmark.dataset import generate
-    from ctlpp.cli.output import TrainingDisplay
-    from ctlpp.cli.tracking import trackers
     from ctlpp.models.zoo import find_model
+    from ctlpp.runs.history import Tracker
     from ctlpp.storage.folder import load
     from ctlpp.training.engine import find_device
     from ctlpp.training.loop import Interrupted
     from ctlpp.training.recipe import recipe_for
     from ctlpp.training.train import train as fit
 
-    observers = trackers(track or (), out)
+    observers = [Tracker(tool, out) for tool in dict.fromkeys(track or ())]
     find_model(model, preset, sizes)
     find_device(device)
     if Path(variant).is_dir():
-        data.check_unused(variant)
+        check_unused(data, variant)
         dataset = load(variant)
     else:
         dataset = generate(variant, **data)
@@ -115,22 +120,20 @@ def train(
 
 def print_run(run: Any, out: Path) -> None:
     """The results, by split and length."""
-    from ctlpp.cli.output import clock, print_table, table_by_length
-
     about = f"{run.config['model']} on {run.config['variant']}"
     title = f"{about}: {plural(len(run.crowd.seeds))}, {plural(run.step, 'step')}"
     notes = [f"Seed {seed} diverged at step {step:,} and was frozen." for seed, step in run.diverged.items()]
     notes.append(f"{clock(run.seconds)} of training. Written to {out}. Look inside: ctlpp analyze {out}")
-    print_table(title, table_by_length(run.metrics.at_end()), *notes)
+    print_table(title, table_by_length(run.history.at_end()), *notes)
 
 
 def evaluate(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
+    run: Annotated[Path, Argument(metavar="RUN", help="A run folder.")],
     data: Annotated[
-        Path, typer.Option(metavar="DIR", help="A dataset folder with the same functions and symbols.")
+        Path, Option(metavar="DIR", help="A dataset folder with the same functions and symbols.")
     ],
     splits: Annotated[
-        str | None, typer.Option(help="Splits to evaluate, like iid,ood,pairs. [default: all]")
+        str | None, Option(help="Splits to evaluate, like iid,ood,pairs. [default: all]")
     ] = None,
     device: Device = "auto",
 ) -> None:
@@ -140,7 +143,6 @@ def evaluate(
 
     `ctlpp evaluate runs/lstm-R --data data/R --splits pairs,any`
     """
-    from ctlpp.cli.output import print_table, table_by_length
     from ctlpp.storage.folder import load
     from ctlpp.training.train import check_data_matches_run, load_run
 
@@ -149,21 +151,19 @@ def evaluate(
     names = [name for name in dataset.splits if name != "train"] if splits is None else splits.split(",")
     scores = trained.evaluate({name: dataset.tensors(name) for name in names})
     for note in trained.notes:
-        typer.echo(f"Note: {note}.", err=True)
+        echo(f"Note: {note}.", err=True)
     if not (run / "result.json").is_file():
         steps = trained.config["recipe"]["steps"]
-        typer.echo(f"Note: the run in {run} is unfinished (step {trained.step:,} of {steps:,}).", err=True)
+        echo(f"Note: the run in {run} is unfinished (step {trained.step:,} of {steps:,}).", err=True)
     seeds = plural(len(trained.crowd.seeds))
     title = f"{trained.config['model']}, {seeds} after {trained.step:,} steps, on {data}"
     print_table(title, table_by_length(scores))
 
 
 def models(
-    preset: Annotated[
-        str, typer.Option(help="Count parameters with these sizes: released, paper or quick.")
-    ] = "released",
-    functions: Annotated[int, typer.Option(help="Number of functions.")] = 32,
-    symbols: Annotated[int, typer.Option(help="Number of symbols.")] = 8,
+    preset: Preset = DEFAULT_PRESET,
+    functions: Annotated[int, Option(help="Number of functions.")] = 32,
+    symbols: Annotated[int, Option(help="Number of symbols.")] = 8,
 ) -> None:
     """The models by name, with their trainable parameters.
 
@@ -172,7 +172,6 @@ def models(
     `ctlpp models --preset quick`
     """
     from ctlpp.benchmark.variants import Settings
-    from ctlpp.cli.output import make_table, print_table
     from ctlpp.models.zoo import MODELS, build, parameters
 
     Settings(variant="CTL", functions=functions, symbols=symbols)  # refuses what no dataset can have
@@ -183,3 +182,63 @@ def models(
         rows.add_row(spec.name, f"{parameters(model):,}", spec.about)
     title = f"Preset {preset}, {functions} functions, {symbols} symbols"
     print_table(title, rows, "Your own model: package.module:factory, see docs/training.md")
+
+
+def parse_seeds(text: str) -> list[int]:
+    """A count, or numbers and ranges with commas between them."""
+    seeds: list[int] = []
+    for part in text.replace(" ", "").split(","):
+        found = re.fullmatch(r"(\d{1,10})(?:-(\d{1,10}))?", part)
+        first, last = (int(found[1]), int(found[2] or found[1])) if found else (0, -1)
+        if text.isdecimal():
+            first, last = 0, first - 1
+        if not first <= last <= _GREATEST:
+            raise UserError(
+                f"‹seeds› {text}: write 25 (that is 0 … 24), 3,7,9, 25-49 or 7-7, up to {_GREATEST}"
+            )
+        if last - first >= _MOST_SEEDS:
+            raise UserError(f"‹seeds› {text}: at most {_MOST_SEEDS:,} in one run")
+        seeds += range(first, last + 1)
+    if len(set(seeds)) < len(seeds):
+        twice = next(seed for i, seed in enumerate(seeds) if seed in seeds[:i])
+        raise UserError(f"‹seeds› {text}: seed {twice} is given twice; give every seed once")
+    return seeds
+
+
+def parse_seeds_of_run(text: str, have: Sequence[int]) -> list[int]:
+    """As `parse_seeds`, for an existing run: a count beyond its seeds may have meant a single seed."""
+    seeds = parse_seeds(text)
+    missing = next((seed for seed in seeds if seed not in have), None)
+    if text.isdecimal() and missing is not None:
+        alone = f"; for one seed alone write {text}-{text}" if int(text) in have else ""
+        raise UserError(
+            f"‹seeds› {text} means {name_seeds(seeds)}, but this run has only {name_seeds(have)}{alone}"
+        )
+    return seeds
+
+
+def name_seeds(seeds: Sequence[int]) -> str:
+    """The seeds in short: `0-24`, `3,7,9`."""
+    ranges: list[list[int]] = []
+    for seed in seeds:
+        if ranges and seed == ranges[-1][-1] + 1:
+            ranges[-1].append(seed)
+        else:
+            ranges.append([seed])
+    return ",".join(str(one[0]) if len(one) == 1 else f"{one[0]}-{one[-1]}" for one in ranges)
+
+
+def parse_pairs(option: str, pairs: Iterable[str], taken: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """`["width=64", "shared=False"]` as keyword arguments; `taken`: names that other options have set."""
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals or not name.isidentifier():
+            raise UserError(f"‹{option}› {pair}: write it as NAME=VALUE")
+        if name in found or name in (taken or {}):
+            raise UserError(f"‹{option}› {pair}: {name} is given twice; leave one of them out")
+        try:
+            found[name] = ast.literal_eval(text)
+        except (ValueError, SyntaxError):
+            found[name] = text
+    return found

@@ -12,10 +12,9 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from ctlpp.analysis.analysis import Analysis
+from ctlpp.analysis.analysis import Analysis, Interchange
 from ctlpp.analysis.geometry import Clustering
 from ctlpp.analysis.inputs import Array, Inputs
-from ctlpp.figures.seeds import swarm
 from ctlpp.figures.style import (
     DARK,
     DOUBLE,
@@ -29,6 +28,8 @@ from ctlpp.figures.style import (
     function_colours,
     group_colours,
     new_figure,
+    new_panels,
+    swarm,
 )
 from ctlpp.words import plural
 
@@ -46,19 +47,16 @@ def draw_accuracy(analysis: Analysis, rows: Sequence[int], value: int, titles: S
     for part, row, title in zip(parts, rows, titles, strict=True):
         left, right = part.subplots(1, 2)
         part.suptitle(title)
-        table = groups_by_groups(analysis.right[row], inputs)
-        image = _draw_table(left, table[None], inputs.groups, inputs)
-        for a, b in zip(*np.nonzero(inputs.by_groups(inputs.ood)), strict=True):
+        image = _draw_table(left, mean_by_groups(analysis.right[[row]], inputs), inputs.groups, inputs)
+        for a, b in zip(*np.nonzero(inputs.any_by_group(inputs.ood)), strict=True):
             _frame(left, b, a, 1, 1)
         left.set(ylabel="group of the first function", xlabel="group of the second", title="all symbols")
         if analysis.clusters is None:
             right.set_axis_off()
             continue
         labels = analysis.clusters[row][value].labels
-        table = clusters_by_groups(analysis.right[row], labels, value, inputs)
-        _draw_table(
-            right, table[None], [f"{c + 1} ({(labels == c).sum()})" for c in range(len(table))], inputs
-        )
+        table = inputs.means(analysis.right[[row]], labels)[0][:, value]  # (1, clusters, G)
+        _draw_table(right, table, [f"{c + 1} ({many})" for c, many in enumerate(np.bincount(labels))], inputs)
         symbol = f"symbol {inputs.task.symbols[value]}"
         right.set(ylabel="cluster (functions)", xlabel="group of the second", title=symbol)
     colour_bar(parts[-1], image, parts[-1].axes, "accuracy")
@@ -96,14 +94,14 @@ def draw_compatibility(analysis: Analysis, rows: Sequence[int], value: int, titl
     figure = new_figure(width, width / len(rows) + 1.2)
     grid = figure.subplots(1, len(rows), squeeze=False)[0]
     for axes, row, title in zip(grid, rows, titles, strict=True):
-        right = pairs_at(analysis.right[row], value, inputs)[np.ix_(order, order)]
+        right = inputs.by_value(analysis.right[[row]])[0, value][np.ix_(order, order)]
         draw_matrix(axes, right, names, names, colours=function_colours(inputs.task.groups))
         axes.set_box_aspect(1)
         axes.tick_params(labelsize=min(6.0, 160 / len(names)), pad=1)
         for at in starts[1:-1] - 0.5:
             axes.axhline(at, color="white", linewidth=0.8)
             axes.axvline(at, color="white", linewidth=0.8)
-        for a, b in zip(*np.nonzero(inputs.by_groups(inputs.ood)), strict=True):
+        for a, b in zip(*np.nonzero(inputs.any_by_group(inputs.ood)), strict=True):
             _frame(axes, starts[b], starts[a], sizes[b], sizes[a])
         axes.set(xlabel="second function", ylabel="first function", title=title)
     between = f"symbol {inputs.task.symbols[value]} in between; bright: answered right"
@@ -111,36 +109,20 @@ def draw_compatibility(analysis: Analysis, rows: Sequence[int], value: int, titl
     return figure
 
 
-def groups_by_groups(right: Array, inputs: Inputs) -> Array:
-    """Accuracy by (group of the first, group of the second). (F, F, symbols) -> (G, G)"""
-    members = [inputs.members(group) for group in inputs.groups]
-    return np.array([[right[np.ix_(a, b)].mean() for b in members] for a in members])
+def mean_by_groups(shares: Array, inputs: Inputs) -> Array:
+    """Means over all symbols by group of the first and of the second. (S, F, F, symbols) -> (S, G, G)"""
+    return np.asarray(inputs.means(shares)[0].mean(axis=1))
 
 
-def pairs_at(right: Array, value: int, inputs: Inputs) -> Array:
-    """Which pairs with this symbol in between are right. (F, F, symbols) -> (F, F)"""
-    return np.asarray(right[np.arange(inputs.n_functions), :, inputs.start[:, value]])
-
-
-def clusters_by_groups(right: Array, labels: Array, value: int, inputs: Inputs) -> Array:
-    """Accuracy by (cluster of the first, group of the second), one symbol in between. -> (clusters, G)"""
-    pairs = pairs_at(right, value, inputs)
-    members = [inputs.members(group) for group in inputs.groups]
-    clusters = [np.flatnonzero(labels == c) for c in range(labels.max() + 1)]
-    return np.array([[pairs[np.ix_(a, b)].mean() for b in members] for a in clusters])
-
-
-def draw_interchange(analysis: Analysis, counted: Array) -> Figure:
+def draw_interchange(inputs: Inputs, found: Interchange, counted: Array) -> Figure:
     """Left: donor group × consumer group, mean ± std over the seeds. Right: by symbol, known and new pairs.
 
     counted: which seeds are shown, (S,) bool.
     """
-    assert analysis.interchange is not None
-    inputs, exchanged = analysis.inputs, analysis.interchange[counted]
-    cells = np.stack([groups_by_groups(one, inputs) for one in exchanged])  # (S, G, G)
+    exchanged = found.right["none"][counted]
     figure = new_figure(DOUBLE, 6.2)
     left, right = figure.subplots(1, 2, width_ratios=(1, 1.5))
-    image = _draw_table(left, cells, inputs.groups, inputs)
+    image = _draw_table(left, mean_by_groups(exchanged, inputs), inputs.groups, inputs)
     left.set(ylabel="donor's group", xlabel="consumer's group", title="interchange accuracy, all symbols")
     colour_bar(figure, image, left)
     kinds = {"known in training": (inputs.train, TRAINING), "new in the test": (inputs.ood, OOD)}
@@ -167,30 +149,23 @@ def _left_out(counted: Array) -> Iterator[str]:
         yield f"{(~counted).sum()} of {len(counted)} seeds diverged and are left out"
 
 
-def draw_places(analysis: Analysis, counted: Array) -> Figure:
+def draw_places(found: Interchange, counted: Array) -> Figure:
     """The effect of changing the state at every place, mean over the seeds, and the place of each seed."""
-    assert analysis.effect is not None
-    assert analysis.position is not None
-    assert analysis.layout is not None
-    effect = analysis.effect[counted].mean(axis=0)  # (L, K)
+    effect = found.effect[counted].mean(axis=0)  # (L, K)
     counts = np.zeros(effect.shape, dtype=int)
-    np.add.at(counts, tuple(analysis.position[counted].T), 1)
-    texts = np.array(
-        [f"{e:.2f}" + f" ({n})" * bool(n) for e, n in zip(effect.flat, counts.flat, strict=True)]
-    )
+    np.add.at(counts, tuple(found.position[counted].T), 1)
+    texts = [
+        [f"{e:.2f}" + f" ({n})" * bool(n) for e, n in zip(*both, strict=True)]
+        for both in zip(effect, counts, strict=True)
+    ]
     figure = new_figure(SINGLE, 2.4 + 0.5 * len(effect))
     axes = figure.subplots()
-    levels, texts = [str(i + 1) for i in range(len(effect))], texts.reshape(effect.shape)
-    image = draw_matrix(axes, effect, levels, analysis.changed, texts=texts, size=5)
-    kind = analysis.layout.kind
-    axes.set_ylabel("layer" if kind == "columns" else "token read")
-    axes.set_xlabel({"columns": "column", "steps": "", "directions": "direction"}[kind])
-    lines = [
-        "effect of changing the state there",
-        "(in brackets: seeds whose place it is)",
-        *_left_out(counted),
-    ]
-    axes.set_title("\n".join(lines))
+    levels = [str(i + 1) for i in range(len(effect))]
+    image = draw_matrix(axes, effect, levels, found.changed, texts=texts, size=5)
+    axes.set_ylabel("layer" if found.kind == "columns" else "token read")
+    axes.set_xlabel({"columns": "column", "steps": "", "directions": "direction"}[found.kind])
+    lines = ["effect of changing the state there", "(in brackets: seeds whose place it is)"]
+    axes.set_title("\n".join([*lines, *_left_out(counted)]))
     colour_bar(figure, image, axes)
     return figure
 
@@ -215,12 +190,7 @@ class Matrices:
 def draw_symbols(seed: Matrices) -> Figure:
     """The matrices of all symbols of one seed (as Figs. 9 – 11 of the paper)."""
     count = seed.inputs.n_symbols
-    across = min(4, count)
-    down = -(-count // across)
-    figure = new_figure(DOUBLE, 1.6 + 4.5 * down)
-    grid = figure.subplots(down, across, squeeze=False)
-    for axes in grid.flat[count:]:
-        axes.set_axis_off()
+    figure, grid = new_panels(count, min(4, count), 4.5, 1.6)
     for value, axes in enumerate(grid.flat[:count]):
         image = _draw_seed(axes, seed, value)
         axes.set_title(_name_symbol(seed, value))

@@ -1,20 +1,21 @@
-"""Everything `ctlpp analyze` writes: the numbers of a run's analysis and all its figures."""
+"""One run: how its seeds learned, what its measures say, and everything that `ctlpp analyze` writes."""
 
 from __future__ import annotations
 
 import multiprocessing
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ctlpp.analysis.run import Study, check_left, check_target, fresh_folder, study_run, write_numbers
-from ctlpp.figures.learning import draw_run_learning, draw_run_lengths, shown_splits
+from ctlpp.analysis.analysis import Progress, Study, silent, study_run
+from ctlpp.analysis.folder import ANALYSIS, MEASURES, PREDICTORS, write_analysis
 from ctlpp.figures.pairs import (
     Matrices,
     draw_accuracy,
@@ -24,11 +25,37 @@ from ctlpp.figures.pairs import (
     draw_side_by_side,
     draw_symbols,
 )
-from ctlpp.figures.seeds import draw_ranking, draw_scatter
-from ctlpp.figures.style import FORMATS, save, style
+from ctlpp.figures.style import (
+    DARK,
+    DOUBLE,
+    FORMATS,
+    GREY,
+    OOD,
+    SEED,
+    SINGLE,
+    SPLITS,
+    accuracy_axis,
+    explain,
+    new_figure,
+    new_panels,
+    save,
+    style,
+    swarm,
+)
+from ctlpp.files import check_folder, write_folder
+from ctlpp.runs.checkpoint import check_kept
+from ctlpp.runs.folder import read_config
+from ctlpp.runs.history import Array, History
+from ctlpp.statistics.published import SOLVED
+from ctlpp.statistics.summary import Correlation
 
-Progress = Callable[[int], Callable[[int], None]]  # told a total, gives what to call with steps done
-Drawing = tuple[str, Callable[[], Figure]]  # file name without its ending, and the call that draws it
+Diverged = Mapping[int, int]  # seed -> the step at which it was frozen
+Correlations = Mapping[str, Correlation]  # by measure
+STEPS, LENGTHS = "training step (thousands)", "functions in the example"
+DIVERGED: Any = {"color": GREY, "marker": "x", "markersize": 3, "markeredgewidth": 0.5, "linewidth": 0.5}
+COUNTED = ("codes", "clusters")  # from 1 on; the others are shares
+PEARSON: Any = {"color": SEED, "marker": "o", "markersize": 4, "linewidth": 1.2}
+SPEARMAN: Any = {"color": OOD, "marker": "d", "markersize": 3.2, "markerfacecolor": "white", "linestyle": ""}
 MANY = 20  # figures: fewer are drawn before a second process has begun
 START = "fork" if sys.platform == "linux" else "spawn"  # a fork has everything imported
 
@@ -41,8 +68,8 @@ def analyze_run(
     figures: bool = True,
     formats: Sequence[str] = FORMATS,
     workers: int = 1,
-    computing: Progress = lambda total: lambda done: None,
-    drawing: Progress = lambda total: lambda done: None,
+    computing: Progress = silent,
+    drawing: Progress = silent,
     **options: Any,
 ) -> Study:
     """Analyse a run folder and write numbers and figures to `out`, by default its folder `analysis`.
@@ -53,41 +80,36 @@ def analyze_run(
     """
     folder = Path(folder)
     target = folder / "analysis" if out is None else Path(out)
-    check_left(folder)
-    check_target(target, force=force)
+    read_config(folder)
+    made = (folder / "analysis" / ANALYSIS.mark).is_file()
+    again = "train it again in a new folder to analyse it"
+    check_kept(folder, f"its analysis is in {folder / 'analysis'}" if made else again)
+    check_folder(ANALYSIS, target, force=force)
     study = study_run(folder, start=computing, **{"device": "auto", **options})
-    with fresh_folder(target, force=force) as place:
-        write_numbers(study, place)
+    with write_folder(ANALYSIS, target, force=force) as place:
+        write_analysis(place, study)
         if figures:
-            draw_all(study, place / "figures", formats, workers, drawing)
+            _draw_all(study, place / "figures", formats, workers, drawing)
     return study
 
 
-def draw_all(
-    study: Study,
-    folder: Path,
-    formats: Sequence[str] = FORMATS,
-    workers: int = 1,
-    start: Progress = lambda total: lambda done: None,
-) -> None:
-    """Draw every figure that this study allows into a folder."""
+def _draw_all(study: Study, folder: Path, formats: Sequence[str], workers: int, start: Progress) -> None:
     tasks = [(draw, folder / name, formats) for name, draw in drawings(study)]
     advance = start(len(tasks))
     with ProcessPoolExecutor(workers, multiprocessing.get_context(START)) as pool:
         run = map if workers == 1 or len(tasks) < MANY else pool.map
-        for _ in run(draw_one, *zip(*tasks, strict=True)):
+        for _ in run(_draw, *zip(*tasks, strict=True)):
             advance(1)
 
 
-def draw_one(draw: Callable[[], Figure], stem: Path, formats: Sequence[str]) -> None:
-    """One figure in all its formats."""
+def _draw(draw: Callable[[], Figure], stem: Path, formats: Sequence[str]) -> None:
     with style():
         save(draw(), stem, formats)
 
 
-def drawings(study: Study) -> Iterator[Drawing]:
-    """The figures of a study."""
-    found, several = study.analysis, len(study.analysis.seeds) > 1
+def drawings(study: Study) -> Iterator[tuple[str, Callable[[], Figure]]]:
+    """The figures that a study allows: file name without its ending, and the call that draws it."""
+    found = study.analysis
     rows, value = examples(study)
     titles = [title_of(study, row) for row in rows]
     if shown_splits(study.history):
@@ -97,12 +119,15 @@ def drawings(study: Study) -> Iterator[Drawing]:
     yield "compatibility", partial(draw_compatibility, found, rows, value, titles)
     if found.interchange is not None:
         counted = study.trained if study.trained.any() else ~study.trained
-        yield "interchange", partial(draw_interchange, found, counted)
-        yield "places", partial(draw_places, found, counted)
-    if several:
+        yield "interchange", partial(draw_interchange, found.inputs, found.interchange, counted)
+        yield "places", partial(draw_places, found.interchange, counted)
+    known = {
+        name: c for name, c in study.correlations.items() if name in PREDICTORS and np.isfinite(c.pearson)
+    }
+    if len(found.seeds) > 1:
         yield "measures", partial(draw_scatter, study)
-    if several and any(np.isfinite(one.pearson) for one in study.correlations.values()):
-        yield "correlations", partial(draw_ranking, study)
+    if known:
+        yield "correlations", partial(draw_rankings, {"": known}, study.outcome)
     if found.similarity is not None:
         matrices = [Matrices.of(found, row, title_of(study, row)) for row in range(len(found.seeds))]
         yield "similarity", partial(draw_side_by_side, [matrices[row] for row in rows], [value] * len(rows))
@@ -128,3 +153,146 @@ def title_of(study: Study, row: int) -> str:
     parts = [f"{name} {values[row]:.2f}" for name, values in numbers.items() if np.isfinite(values[row])]
     parts += [f"diverged at step {study.diverged[seed]}"] if seed in study.diverged else []
     return ", ".join([f"seed {seed}", *parts])
+
+
+def draw_run_learning(history: History, diverged: Diverged) -> Figure:
+    """One run: accuracy over time, and below it the share of seeds above 95 %."""
+    figure = new_figure(DOUBLE, 8.2)
+    above, below = figure.subplots(2, 1, sharex=True, height_ratios=(1.9, 1))
+    plot_curves(above, history, diverged)
+    accuracy_axis(above, "accuracy")
+    for split in shown_splits(history):
+        rate, look = history.success(split), _look(split, history)
+        below.plot(history.steps / 1000, rate, drawstyle="steps-post", linewidth=1.2, **look)
+    accuracy_axis(below, f"seeds above {SOLVED:.0%}", solved=False)
+    below.set_xlabel(STEPS)
+    explain_splits(figure, shown_splits(history), diverged)
+    return figure
+
+
+def draw_run_lengths(history: History, diverged: Diverged) -> Figure:
+    """One run: accuracy at the end by number of functions."""
+    figure = new_figure(SINGLE, 5.2)
+    axes = figure.subplots()
+    plot_lengths(axes, history, diverged)
+    accuracy_axis(axes, "accuracy at the end")
+    axes.set_xlabel(LENGTHS)
+    explain_splits(figure, shown_splits(history), diverged)
+    return figure
+
+
+def plot_curves(axes: Axes, history: History, diverged: Diverged) -> None:
+    thousands, fine = history.steps / 1000, _healthy(history, diverged)
+    for split in shown_splits(history):
+        curve, look = history.accuracy[split, 0], _look(split, history)
+        for column in np.flatnonzero(~fine):
+            end = np.searchsorted(history.steps, diverged[int(history.seeds[column])])
+            last = min(int(end), len(thousands) - 1)
+            axes.plot(thousands[: last + 1], curve[: last + 1, column], markevery=[last], **DIVERGED)
+        axes.plot(thousands, curve[:, fine], linewidth=0.4, alpha=0.4, **look)
+        axes.plot(thousands, mean_of_seeds(curve[:, fine]), **look | {"color": "white"}, linewidth=2.6)
+        axes.plot(thousands, mean_of_seeds(curve[:, fine]), **look, linewidth=1.6)
+    axes.set_xlim(0, thousands[-1] if len(thousands) > 1 else None)
+
+
+def _look(split: str, history: History) -> Any:
+    """A split's colour; a single evaluation is a dot, as a line of one point cannot be seen."""
+    return {"color": SPLITS.get(split, DARK), "marker": "o" if len(history.steps) == 1 else ""}
+
+
+def plot_lengths(axes: Axes, history: History, diverged: Diverged) -> None:
+    fine = _healthy(history, diverged)
+    for number, split in enumerate(shown_splits(history)):
+        lengths, colour = history.lengths(split), SPLITS.get(split, DARK)
+        places = np.array(lengths) + (number - 0.5) * 0.36
+        for at, length in zip(places, lengths, strict=True):
+            final = history.final(split, length)
+            for kept, look in ((fine, {"marker": ".", "color": colour, "alpha": 0.4}), (~fine, DIVERGED)):
+                values = final[kept & np.isfinite(final)]
+                axes.plot(at + swarm(values, 0.14), values, **{**DIVERGED, **look, "linestyle": ""})
+        means = [mean_of_seeds(history.final(split, length)[None, fine])[0] for length in lengths]
+        axes.plot(places, means, "_-", color=colour, linewidth=1.0, markersize=7, markeredgewidth=1.6)
+    every = sorted({length for split in shown_splits(history) for length in history.lengths(split)})
+    axes.set_xticks(every, [str(length) for length in every])
+
+
+def explain_splits(figure: Figure, splits: list[str], diverged: Diverged) -> None:
+    looks = {split: {"color": SPLITS.get(split, DARK), "linewidth": 1.6} for split in splits}
+    marks = {f"{split.upper()}: every seed, and their mean": look for split, look in looks.items()}
+    if diverged:
+        marks["a seed that diverged, not part of the mean"] = DIVERGED
+    explain(figure, marks, columns=3 if figure.get_figwidth() * 2.54 > SINGLE else 1)
+
+
+def _healthy(history: History, diverged: Diverged) -> Array:
+    """Which seeds have not diverged, (S,) bool."""
+    return np.array([int(seed) not in diverged for seed in history.seeds], dtype=bool)
+
+
+def mean_of_seeds(curve: Array) -> Array:
+    """The mean of the seeds at every evaluation; nan where there is none. (E, S) -> (E,)"""
+    return np.asarray(np.ma.masked_invalid(curve).mean(axis=1).filled(np.nan))
+
+
+def shown_splits(history: History) -> list[str]:
+    """The splits worth a curve: iid and ood, or whatever there is."""
+    known = [split for split in SPLITS if (split, 0) in history.accuracy]
+    return known or [split for split in history.splits if (split, 0) in history.accuracy][:3]
+
+
+def draw_scatter(study: Study) -> Figure:
+    """A panel for each measure; one point is one seed."""
+    measures = study.analysis.measures
+    names = [name for name in PREDICTORS if name in measures and np.isfinite(measures[name]).any()]
+    figure, grid = new_panels(len(names), min(4, len(names)), 3.7, 0.5, sharey=True)
+    trained = study.trained
+    for name, axes in zip(names, grid.flat, strict=False):
+        values = measures[name]
+        look = {"markersize": 3, "color": SEED, "alpha": 0.75, "markeredgewidth": 0}
+        axes.plot(values[trained], study.ood[trained], "o", **look)
+        axes.plot(values[~trained], study.ood[~trained], "x", markersize=3, color=GREY)
+        low, high = (1.0, 2.0) if name in COUNTED else (0.0, 1.0)
+        low, high = min(low, float(np.nanmin(values))), max(high, float(np.nanmax(values)))
+        axes.set_xlim(low - 0.04 * (high - low), high + 0.04 * (high - low))
+        axes.set_title(f"{MEASURES[name].label}\n{_text(study.correlations[name])}")
+        accuracy_axis(axes, study.outcome, solved=False)
+    if not trained.all():
+        cross = {"color": GREY, "marker": "x", "linestyle": "", "markersize": 3}
+        explain(figure, {"a seed that diverged, not part of r": cross})
+    return figure
+
+
+def _text(one: Correlation) -> str:
+    if not np.isfinite(one.pearson):
+        return "no correlation defined"
+    return f"r = {one.pearson:.2f} [{one.low:.2f}, {one.high:.2f}]".replace("-", "−")
+
+
+def draw_rankings(panels: Mapping[str, Correlations], outcome: str = "OOD accuracy") -> Figure:
+    """Rankings of several runs side by side, by title; all in the order of the first."""
+    first = {name: one for found in reversed([*panels.values()]) for name, one in found.items()}
+    order = sorted(first, key=lambda name: abs(first[name].pearson))
+    lines = max(title.count("\n") for title in panels)
+    figure = new_figure(SINGLE if len(panels) == 1 else DOUBLE, 2.1 + 0.3 * lines + 0.42 * len(order))
+    for axes, (title, found) in zip(
+        np.ravel(figure.subplots(1, len(panels), sharey=True)), panels.items(), strict=True
+    ):
+        _rank(axes, found, order)
+        axes.set_title(title)
+        axes.set_xticks([-1, 0, 1] if len(panels) > 3 else [-1, -0.5, 0, 0.5, 1])
+    figure.supxlabel(f"correlation with {outcome}", fontsize=7)
+    explain(figure, {"Pearson, 95 % interval": PEARSON, "Spearman": SPEARMAN})
+    return figure
+
+
+def _rank(axes: Axes, found: Correlations, order: list[str]) -> None:
+    """A row for each measure, from below; empty where it is not defined."""
+    for row, name in enumerate(order):
+        if one := found.get(name):
+            axes.plot([one.low, one.pearson, one.high], [row] * 3, **PEARSON, markevery=[1])
+            axes.plot([one.spearman], [row], **SPEARMAN)
+    axes.axvline(0, color=DARK, linewidth=0.5)
+    axes.set_yticks(range(len(order)), [MEASURES[name].label for name in order])
+    axes.set(xlim=(-1.05, 1.05), ylim=(-0.6, len(order) - 0.4))
+    axes.grid(axis="x", color="#e5e5e5", linewidth=0.4)
+    axes.set_axisbelow(True)

@@ -6,6 +6,8 @@ Example:
     >>> figure = new_figure(SINGLE, 4)
     >>> figure.get_size_inches().round(2).tolist()
     [3.03, 1.57]
+    >>> swarm([0.5, 1.0, 1.0, 1.0], 0.3).tolist()
+    [0.0, -0.06, 0.0, 0.06]
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 
 from ctlpp.files import write_atomically
+from ctlpp.runs.history import Array
 from ctlpp.statistics.published import SOLVED
 
 SINGLE, DOUBLE = 7.7, 16.0  # cm: one and two columns of the paper
@@ -31,10 +34,16 @@ FORMATS = ("pdf", "svg", "png")
 # The palette (Okabe and Ito) by meaning.
 TRAINING, OOD = "#0072B2", "#D55E00"  # what training has (and the IID test), and what only the OOD test has
 SPLITS = {"iid": TRAINING, "ood": OOD}
-DATA = {"repeats": "#E69F00", "released": "#56B4E9", "paper": "#009E73"}  # kinds of data, in this order
+DATA = {
+    "authors": "#CC79A7",
+    "repeats": "#E69F00",
+    "clean": "#56B4E9",
+    "text": "#009E73",
+}  # kinds of data, in this order
 GROUPS = (TRAINING, OOD, "#56B4E9", "#E69F00", "#009E73", "#CC79A7")
 SEED, GREY, DARK = TRAINING, "#999999", "#333333"  # a seed, what does not count, and lines beside seeds
 MISSING = "#dddddd"  # a cell without a number
+BIN, STEP = 0.025, 0.06  # of accuracy: dots nearer than this stand side by side; between them, at most
 HEAT = "viridis"  # brightness rises evenly: the same for every reader, and in grey
 
 _RC: Any = {
@@ -84,6 +93,15 @@ def new_figure(width: float, height: float) -> Figure:
     return Figure(figsize=(width / 2.54, height / 2.54), layout="constrained")
 
 
+def new_panels(count: int, across: int, height: float, more: float, **options: Any) -> tuple[Figure, Any]:
+    """A figure as wide as the page with so many panels in rows; what is left over stays empty."""
+    figure = new_figure(DOUBLE, height * -(-count // across) + more)
+    grid = figure.subplots(-(-count // across), across, squeeze=False, **options)
+    for axes in grid.flat[count:]:
+        axes.set_axis_off()
+    return figure, grid
+
+
 def render(figure: Figure, kind: str, dots: float | None = None) -> bytes:
     """The figure in one format, each time the same bytes. dots: per inch, by default as for print."""
     file = BytesIO()
@@ -117,6 +135,18 @@ def explain(
     """A legend above the figure: what each mark means, by its text."""
     handles = [Line2D([], [], **look) for look in marks.values()]
     figure.legend(handles, [*marks], loc="outside upper center", ncols=columns, title=title)
+
+
+def swarm(values: Sequence[float] | Array, width: float) -> Array:
+    """A sideways shift of every dot, within ± width, so that equal ones can be told apart."""
+    shifts, values = np.zeros(len(values)), np.asarray(values, dtype=float)
+    bins = np.floor(values / BIN + 1e-9).astype(int)
+    for one in np.unique(bins):
+        places = np.flatnonzero(bins == one)
+        places = places[np.argsort(values[places], kind="stable")]
+        half = min(width, STEP * (len(places) - 1) / 2)
+        shifts[places] = np.linspace(-half, half, len(places)) if len(places) > 1 else 0.0
+    return shifts
 
 
 def group_colours(groups: Sequence[str]) -> dict[str, str]:

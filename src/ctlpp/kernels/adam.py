@@ -59,25 +59,16 @@ def clipping_factors(
 
 @triton.jit
 def adam_step(
-    weights,
-    memory,
-    gradient,
-    clipping,
-    scalars,
-    P,
-    rates,
-    BLOCK: constexpr,
-    PULL: constexpr,
-    DECAY: constexpr,
+    weights, memory, gradient, clips, scalars, P, rates, BLOCK: constexpr, PULL: constexpr, DECAY: constexpr
 ):
     """Grid (blocks, seeds). PULL: weight decay as part of the gradient; DECAY: apart from it.
 
-    clipping: which seeds train, the factors of their gradients; memory: mean, square, and the elements from
+    clips: which seeds train, the factors of their gradients; memory: mean, square, and the elements from
     one seed to the next; scalars: learning rate, ε and decay of the step; rates: 1 − β₁, β₂, 1 − β₂ and the
     weight decay.
     """
     seed = tl.program_id(1).to(tl.int64)
-    training, factor = clipping
+    training, factor = clips
     to_mean, b2, to_square, pull = rates
     column = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = column < P

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+import torch
 import triton
 import triton.language as tl
 from torch import Tensor
@@ -110,15 +112,40 @@ class Dropout:
 
 
 @dataclass(frozen=True)
-class Layout:
-    """Where in a stream the dropouts of a forward begin: one after the other, layer by layer."""
+class Layers:
+    """Rows of all layers of a batch, one layer after the other: N each, B examples of T columns.
 
-    rates: dict[str, float]
-    sizes: dict[str, int]  # elements of a seed
+    The classifier reads column 0 alone, so the last layer goes on with B rows instead of N behind its
+    attention: (S, (depth − 1) · N + B, …).
+    """
 
-    def at(self, name: str, layer: int, keys: Tensor, every: int = 1) -> Dropout:
-        """A dropout of a layer."""
-        words = {site: -(-self.sizes[site] // LANES) if rate > 0 else 0 for site, rate in self.rates.items()}
-        before = list(words).index(name)
-        position = layer * sum(words.values()) + sum(list(words.values())[:before])
-        return Dropout(keys, position, self.rates[name], every)
+    keys: Tensor  # (S,) int64
+    N: int
+    T: int
+    depth: int
+    dtype: torch.dtype
+    dropouts: dict[str, tuple[float, int]]  # rate and elements of a seed, in the order of a layer's calls
+
+    def room(self, width: int, *several: int, last: int | None = None, dtype: Any = None) -> Tensor:
+        """Room for rows of all layers, `last` in the last one (None: B)."""
+        rows = (self.depth - 1) * self.N + (self.N // self.T if last is None else last)
+        shape = *several, len(self.keys), rows, width
+        return torch.empty(shape, dtype=dtype or self.dtype, device=self.keys.device)
+
+    def of(self, rows: Tensor, n: int) -> Tensor:
+        """The rows of layer n."""
+        return rows[..., n * self.N : (n + 1) * self.N, :]
+
+    def first(self, rows: Tensor) -> Tensor:
+        """Column 0 of every example. (S, N, W) -> (S, B, W)"""
+        return rows.unflatten(1, (-1, self.T))[:, :, 0]
+
+    def last(self, n: int) -> bool:
+        return n == self.depth - 1
+
+    def dropout(self, name: str, n: int) -> Dropout:
+        """A dropout of layer n; behind the last layer's attention it falls on column 0 alone."""
+        words = [-(-size // LANES) if rate > 0 else 0 for rate, size in self.dropouts.values()]
+        position = n * sum(words) + sum(words[: list(self.dropouts).index(name)])
+        every = self.T if self.last(n) and name not in ("key", "position") else 1
+        return Dropout(self.keys, position, self.dropouts[name][0], every)

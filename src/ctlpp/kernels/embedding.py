@@ -12,11 +12,11 @@ import triton.language as tl
 from torch import Tensor
 from triton.language import constexpr
 
-from ctlpp.kernels.launch import Views, add_up, at_seed, blocks, by_row, by_seed
+from ctlpp.kernels.launch import Block, Views, add_up, at_seed, blocks, by_row, by_seed
 
 ROWS, COLUMNS, WARPS = 16, 256, 4  # rows and columns of a program of the look-up
-BACK, LOOPS, BACK_WARPS = 32, 32, 4  # rows that the gradient takes at a time, how often, warps of a program
-TOKENS, WIDTH = 64, 128  # ids and columns of a program of the gradient
+BACK, BACK_WARPS = Block(rows=32, loops=32), 4  # of a program of the gradient, …
+TOKENS, WIDTH = 64, 128  # … its ids and columns
 EXAMPLES, CLASSIFY_WARPS = 32, 4  # of a program of the classifier
 
 
@@ -34,9 +34,7 @@ def embedding_look_up(table, ids, out, N, ROWS: constexpr, W: constexpr, D: cons
 
 
 @triton.jit
-def embedding_gradient(
-    ids, dy, more, part, N, V, ROWS: constexpr, LOOPS: constexpr, IDS: constexpr, W: constexpr, D: constexpr
-):
+def embedding_gradient(ids, dy, more, part, N, V, s: constexpr, IDS: constexpr, W: constexpr, D: constexpr):
     """Σ over a block's rows with an id of dy (+ more), a product with ones and zeros.
 
     Grid (row blocks, blocks of IDS ids by W columns, seeds).
@@ -45,8 +43,8 @@ def embedding_gradient(
     token = tl.program_id(1) // across * IDS + tl.arange(0, IDS)
     column = tl.program_id(1) % across * W + tl.arange(0, W)
     total = tl.zeros((IDS, W), tl.float32)
-    for loop in range(LOOPS):
-        row = (tl.program_id(0) * LOOPS + loop) * ROWS + tl.arange(0, ROWS)
+    for loop in range(s.loops):
+        row = (tl.program_id(0) * s.loops + loop) * s.rows + tl.arange(0, s.rows)
         inside = (row < N)[:, None] & (column < D)[None, :]
         of_rows = tl.load(at_seed(ids, seed) + row, mask=row < N, other=-1).to(tl.int32)
         at = row[:, None] * dy[2] + column[None, :]
@@ -72,10 +70,10 @@ def gradient(ids: Tensor, dy: Tensor, more: Tensor | None, out: Tensor) -> None:
     """The table's gradient, if that of the rows is dy (+ more), (S, B · T, D) -> out: (S, V, D) float32"""
     (S, N, D), V, ids = dy.shape, out.shape[1], ids.contiguous()
     assert more is None or more.stride(1) == dy.stride(1)
-    part = torch.empty(S, blocks(N, BACK * LOOPS), V, D, device=dy.device)
+    part = torch.empty(S, BACK.parts(N), V, D, device=dy.device)
     W = min(triton.next_power_of_2(D), WIDTH)
     grid = part.shape[1], blocks(V, TOKENS) * blocks(D, W), S
-    meta = {"ROWS": BACK, "LOOPS": LOOPS, "IDS": TOKENS, "W": W, "D": D, "num_warps": BACK_WARPS}
+    meta = {"s": BACK, "IDS": TOKENS, "W": W, "D": D, "num_warps": BACK_WARPS}
     embedding_gradient[grid]((ids, _step(ids, 3)), *by_row(dy), *by_seed(more, part), N, V, **meta)
     add_up(part, [out])
 
@@ -121,10 +119,8 @@ def read_out(x: Tensor, w: Views, g: Views, targets: Tensor) -> tuple[Tensor, Te
     (S, B, W), (C,), n = x.shape, w["classify.bias"].shape[1:], blocks(x.shape[1], EXAMPLES)
     assert x.is_contiguous()
     assert targets.stride(-1) == 1
-    dx, parts = (
-        torch.empty_like(x),
-        tuple(x.new_empty(S, n, *of, dtype=torch.float32) for of in ((), (C, W), (C,))),
-    )
+    dx, sizes = torch.empty_like(x), ((), (C, W), (C,))
+    parts = tuple(x.new_empty(S, n, *size, dtype=torch.float32) for size in sizes)
     parameters = w["classify.weight"], w["classify.bias"], w["classify.bias"].stride(0)
     tensors = x, parameters, (targets, _step(targets, 2)), dx, parts
     meta = {"ROWS": EXAMPLES, "W": W, "CP": max(16, triton.next_power_of_2(C)), "num_warps": CLASSIFY_WARPS}

@@ -11,22 +11,23 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from ctlpp.models.lstm import BiLSTM
 from ctlpp.models.ndr import NDR
+from ctlpp.models.recurrent import BiLSTM
 from ctlpp.models.transformer import Transformer
 
 Views = dict[str, Tensor]
 # (model, parameters, gradients, keys, tokens, targets, dtype) -> losses
 Gradient = Callable[[Any, Views, Views, Tensor, Tensor, Tensor, torch.dtype], Tensor]
 
-COLUMNS = 16  # that the attention kernels can hold
+PATHS: dict[type, str] = {BiLSTM: "lstm", NDR: "ndr", Transformer: "transformer"}  # modules of this folder
 
 
 @cache
@@ -44,28 +45,34 @@ def without_workspace() -> None:
         os.environ.setdefault("CUBLASLT_WORKSPACE_SIZE", "0")
 
 
-def find(model: nn.Module, device: torch.device, columns: int) -> Gradient | None:
+def find(model: nn.Module, device: torch.device, tokens: int) -> Gradient | None:
     """The fast path for a model and inputs of so many tokens, if there is one."""
-    gradient = _find(model, columns) if available(device.type) else None
-    if gradient is not None:
-        without_workspace()
-    return gradient
+    if type(model) not in PATHS or not available(device.type):
+        return None
+    path = import_module(f"ctlpp.kernels.{PATHS[type(model)]}")
+    if not path.supports(model, tokens):
+        return None
+    without_workspace()
+    return partial(gradient, path.Pass)
 
 
-def _find(model: nn.Module, columns: int) -> Gradient | None:
-    if type(model) is NDR and columns + 1 <= COLUMNS:
-        from ctlpp.kernels import ndr
+def gradient(
+    begin: Callable[..., Any],
+    model: nn.Module,
+    w: Views,
+    g: Views,
+    keys: Tensor,
+    tokens: Tensor,
+    targets: Tensor,
+    dtype: torch.dtype,
+) -> Tensor:
+    """Losses (S,) of a crowd on a batch; its gradients go to `g`. tokens: (B, T) or (S, B, T)."""
+    from ctlpp.kernels.embedding import read_out
 
-        return ndr.gradient if ndr.supports(model) else None
-    if type(model) is Transformer:
-        from ctlpp.kernels import transformer
-
-        return transformer.gradient if transformer.supports(model, columns + 1) else None
-    if type(model) is BiLSTM:
-        from ctlpp.kernels import lstm
-
-        return lstm.gradient if lstm.supports(model) else None
-    return None
+    run = begin(model, w, keys, tokens, dtype)
+    losses, dread = read_out(run.forward(), w, g, targets)
+    run.backward(dread, g)
+    return losses
 
 
 @contextmanager

@@ -24,13 +24,22 @@ from torch import Tensor
 from triton.language import constexpr
 
 from ctlpp.kernels.dropout import Dropout, keep_rows
-from ctlpp.kernels.launch import Tile, at_seed, blocks, by_row, by_seed, described, from_last, made_for, times
+from ctlpp.kernels.launch import (
+    Block,
+    Tile,
+    at_seed,
+    blocks,
+    by_row,
+    by_seed,
+    described,
+    from_last,
+    made_for,
+    times,
+)
 
 FORWARD = Tile(rows=128, columns=128, step=64, warps=4, stages=2, registers=168)
 BACKWARD = Tile(rows=128, columns=64, step=64, warps=4, stages=2)
-ROWS = 4  # of a program of the forward
-BACK = 2  # rows that the backward takes at a time …
-LOOPS = 16  # … so many times a program
+ROWS, BACK = 4, Block(rows=2, loops=16)  # of a program of `activate` and of its backward
 
 
 @triton.jit
@@ -71,24 +80,22 @@ def activation_forward(pre, b, act, dropout, N, ROWS: constexpr, W: constexpr, G
 
 
 @triton.jit
-def activation_backward(
-    dact, pre, b, part, dropout, N, ROWS: constexpr, LOOPS: constexpr, W: constexpr, GELU: constexpr
-):
+def activation_backward(dact, pre, b, part, dropout, N, s: constexpr, W: constexpr, GELU: constexpr):
     """In the place of pre comes its gradient; its sum over rows, for b, goes to `part`."""
     seed = from_last(1).to(tl.int64)
     column = tl.arange(0, W)
     key = 0 if dropout is None else tl.load(dropout[0] + seed)
     b = tl.load(at_seed(b, seed) + column)
     total = tl.zeros((W,), tl.float32)
-    for loop in range(LOOPS):
-        row = (tl.program_id(0).to(tl.int64) * LOOPS + loop) * ROWS + tl.arange(0, ROWS)
+    for loop in range(s.loops):
+        row = (tl.program_id(0).to(tl.int64) * s.loops + loop) * s.rows + tl.arange(0, s.rows)
         inside = (row < N)[:, None]
         dy_at = at_seed(dact, seed) + row[:, None] * dact[2] + column[None, :]
         dy = tl.load(dy_at, mask=inside, other=0.0).to(tl.float32)
         at = at_seed(pre, seed) + row[:, None] * pre[2] + column[None, :]
         x = tl.load(at, mask=inside, other=0.0).to(tl.float32) + b[None, :]
         if dropout is not None:
-            dy = tl.where(keep_rows(dropout, key, row, ROWS, W), dy * dropout[4], 0.0)
+            dy = tl.where(keep_rows(dropout, key, row, s.rows, W), dy * dropout[4], 0.0)
         dx = dy * gelu_slope(x) if GELU else tl.where(x > 0, dy, 0.0)
         tl.store(at, dx.to(pre[0].dtype.element_ty), mask=inside)
         total += tl.sum(dx, axis=0)
@@ -102,24 +109,21 @@ def activate(pre: Tensor, bias: Tensor, act: Tensor, dropout: Dropout | None, *,
     activation_forward[blocks(N, ROWS), S](*tensors, N, ROWS=ROWS, W=W, GELU=gelu, num_warps=2)
 
 
-def activate_parts(N: int) -> int:
-    """How many partial sums a backward over N rows leaves."""
-    return blocks(N, BACK * LOOPS)
-
-
 def activate_backward(
     dact: Tensor, pre: Tensor, bias: Tensor, part: Tensor, dropout: Dropout | None, *, gelu: bool
 ) -> None:
-    """The gradient of pre, in its place; part: (S, parts(N), W) sums for the bias."""
+    """The gradient of pre, in its place; part: (S, BACK.parts(N), W) sums for the bias."""
     S, N, W = pre.shape
     tensors = *by_row(dact, pre), *by_seed(bias), *by_row(part), dropout and dropout.stream
-    meta = {"ROWS": BACK, "LOOPS": LOOPS, "W": W, "GELU": gelu, "num_warps": 1}
-    activation_backward[activate_parts(N), S](*tensors, N, **meta)
+    activation_backward[BACK.parts(N), S](*tensors, N, s=BACK, W=W, GELU=gelu, num_warps=1)
 
 
 @triton.jit
-def hidden_forward(a, up, pre, act, b, D: constexpr, ROWS: constexpr, COLUMNS: constexpr, STEP: constexpr):
-    """Grid (column blocks, row blocks, seeds); a, up, pre and act are descriptors."""
+def hidden_forward(a, up, pre, act, b, D: constexpr, s: constexpr):
+    """Grid (column blocks, row blocks, seeds); a, up, pre and act are descriptors; s: a `Tile`."""
+    ROWS: constexpr = s.rows
+    COLUMNS: constexpr = s.columns
+    STEP: constexpr = s.step
     column, row, seed = tl.program_id(0) * COLUMNS, tl.program_id(1) * ROWS, tl.program_id(2)
     y = tl.zeros((ROWS, COLUMNS), tl.float32)
     for k in range(0, D, STEP):
@@ -133,19 +137,11 @@ def hidden_forward(a, up, pre, act, b, D: constexpr, ROWS: constexpr, COLUMNS: c
 
 
 @triton.jit
-def hidden_backward(
-    de,
-    down,
-    pre,
-    b,
-    part,
-    DATA: constexpr,
-    D: constexpr,
-    ROWS: constexpr,
-    COLUMNS: constexpr,
-    STEP: constexpr,
-):
+def hidden_backward(de, down, pre, b, part, DATA: constexpr, D: constexpr, s: constexpr):
     """The gradient of pre in its place; its sums over rows, for b, go to `part`. DATA: units of d."""
+    ROWS: constexpr = s.rows
+    COLUMNS: constexpr = s.columns
+    STEP: constexpr = s.step
     column, row, seed = tl.program_id(0) * COLUMNS, tl.program_id(1) * ROWS, tl.program_id(2)
     at = column + tl.arange(0, COLUMNS)
     net = tl.where(column < DATA, 0, tl.num_programs(2))
@@ -172,7 +168,7 @@ def forward(a: Tensor, up: Tensor, bias: Tensor, pre: Tensor, act: Tensor) -> No
     if fits(pre, D):
         inputs = described(a, tile.rows, tile.step), described(up, tile.columns, tile.step)
         outputs = (described(x, tile.rows, tile.columns) for x in (pre, act))
-        hidden_forward[_grid(tile, pre)](*inputs, *outputs, *by_seed(bias), D=D, **tile.meta)
+        hidden_forward[_grid(tile, pre)](*inputs, *outputs, *by_seed(bias), D=D, s=tile, **tile.options)
         return
     times(a, up, out=pre)
     for net in _nets(pre, D):
@@ -181,7 +177,7 @@ def forward(a: Tensor, up: Tensor, bias: Tensor, pre: Tensor, act: Tensor) -> No
 
 def parts(pre: Tensor, width: int) -> int:
     """How many partial sums a backward leaves."""
-    return blocks(pre.shape[1], BACKWARD.rows) if fits(pre, width) else activate_parts(pre.shape[1])
+    return blocks(pre.shape[1], BACKWARD.rows) if fits(pre, width) else BACK.parts(pre.shape[1])
 
 
 def backward(de: Tensor, down: Tensor, pre: Tensor, bias: Tensor, part: Tensor) -> None:
@@ -193,7 +189,7 @@ def backward(de: Tensor, down: Tensor, pre: Tensor, bias: Tensor, part: Tensor) 
     if fits(pre, D):
         inputs = described(de.flatten(0, 1), tile.rows, tile.step), described(down, tile.step, tile.columns)
         tensors = *inputs, described(pre, tile.rows, tile.columns), *by_seed(bias), *by_row(part)
-        hidden_backward[_grid(tile, pre)](*tensors, DATA=F - D, D=D, **tile.meta)
+        hidden_backward[_grid(tile, pre)](*tensors, DATA=F - D, D=D, s=tile, **tile.options)
         return
     for net, output in zip(_nets(pre, D), de, strict=True):
         dact = torch.bmm(output, down[..., net])

@@ -36,10 +36,20 @@ class Tile(NamedTuple):
     registers: int | None = None  # at most, of a thread
 
     @property
-    def meta(self) -> dict[str, Any]:
-        """The sizes and options that a kernel is compiled with."""
-        sizes = {"ROWS": self.rows, "COLUMNS": self.columns, "STEP": self.step}
-        return sizes | {"num_warps": self.warps, "num_stages": self.stages, "maxnreg": self.registers}
+    def options(self) -> dict[str, Any]:
+        """What a kernel is compiled with."""
+        return {"num_warps": self.warps, "num_stages": self.stages, "maxnreg": self.registers}
+
+
+class Block(NamedTuple):
+    """What a program that adds up rows takes: rows at a time, so many times."""
+
+    rows: int
+    loops: int
+
+    def parts(self, N: int) -> int:
+        """How many programs, and partial sums, N rows make."""
+        return blocks(N, self.rows * self.loops)
 
 
 def blocks(n: int, size: int) -> int:
@@ -55,6 +65,16 @@ def by_seed(*tensors: Tensor | None) -> list[tuple[Tensor, int] | None]:
 def by_row(*tensors: Tensor) -> list[tuple[Tensor, int, int]]:
     """(tensor, elements from one seed to the next, elements from one row to the next)"""
     return [(x, x.stride(0), x.stride(1)) for x in tensors]
+
+
+def together(*views: Tensor) -> tuple[Any, ...]:
+    """Views of one matrix as kernels take them: (view, …, elements from one seed to the next)."""
+    return *views, views[0].stride(0)
+
+
+def are_powers(*sizes: int) -> bool:
+    """Whether kernels can cut these sizes: powers of two, and enough for the tensor cores."""
+    return all(n >= 16 and n & (n - 1) == 0 for n in sizes)
 
 
 def offsets(places: Sequence[Tensor]) -> list[int]:
@@ -77,6 +97,17 @@ def from_last(axis: constexpr):
     there what the other begins with. Of two kernels in a row, one goes each way.
     """
     return tl.num_programs(axis) - 1 - tl.program_id(axis)
+
+
+@triton.jit
+def load_rows(x, at, inside):
+    """(rows, W) in float32, 0 outside."""
+    return tl.load(x + at, mask=inside[:, None], other=0.0).to(tl.float32)
+
+
+@triton.jit
+def store_rows(x, at, values, inside):
+    tl.store(x + at, values.to(x.dtype.element_ty), mask=inside[:, None])
 
 
 @triton.jit

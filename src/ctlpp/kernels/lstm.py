@@ -1,11 +1,11 @@
 """Loss and gradient of a crowd of Bi-LSTMs, written out: products by cuBLAS, the rest in a few kernels.
 
-It computes what `vmap` and autograd make of `ctlpp.models.lstm.BiLSTM`. Both directions of all seeds are one
-batch of 2S, everything in the order of reading: x (2S, T, B, E), gates (2S, T, B, 4D), h and c (2S, T, B,
-D), with h the state *before* each step and c the memory after it. The last states lie side by side, (S, B,
-2D). A row of `gates` holds the 4D columns input, forget, output, candidate: first what the input adds to
-them (without biases), then their values, in the end their gradients. Each weight's gradient is one product
-over the rows of all steps.
+It computes what `vmap` and autograd make of `ctlpp.models.recurrent.BiLSTM`. Both directions of all seeds
+are one batch of 2S, everything in the order of reading: x (2S, T, B, E), gates (2S, T, B, 4D), h and c (2S,
+T, B, D), with h the state *before* each step and c the memory after it. The last states lie side by side,
+(S, B, 2D). A row of `gates` holds the 4D columns input, forget, output, candidate: first what the input
+adds to them (without biases), then their values, in the end their gradients. Each weight's gradient is one
+product over the rows of all steps.
 
 Shapes: S seeds, B batch, T tokens, V vocabulary, E embedding width, D units a direction.
 """
@@ -15,19 +15,25 @@ from __future__ import annotations
 import torch
 import triton
 import triton.language as tl
-from torch import Tensor, nn
+from torch import Tensor
 from triton.language import constexpr
 
 from ctlpp.kernels.dropout import Dropout, keep_tile
-from ctlpp.kernels.embedding import read_out
-from ctlpp.kernels.launch import Views, at_seed, blocks, of_transposed
-from ctlpp.models.lstm import BiLSTM
+from ctlpp.kernels.launch import (
+    Block,
+    Views,
+    are_powers,
+    at_seed,
+    blocks,
+    load_rows,
+    of_transposed,
+    store_rows,
+)
+from ctlpp.models.recurrent import BiLSTM
 
-EMBED = {"ROWS": 8, "num_warps": 2}
-EMBED_BACKWARD = {"LOOP": 16, "ROWS": 32, "num_warps": 4}
-EMBED_BACKWARD_COLUMNS = 128  # at most, that a program works on
-STEP = {"ROWS": 4, "num_warps": 1}
-STEP_BACKWARD = {"LOOP": 4, "ROWS": 4, "num_warps": 1}
+EMBED_ROWS, EMBED_BACK = 8, Block(rows=32, loops=16)  # of a program of the embedding and of its backward …
+EMBED_COLUMNS = 128  # … which has so many at most
+STEP_ROWS, STEP_BACK = 4, Block(rows=4, loops=4)  # of a program of a step and of its backward
 
 
 @triton.jit
@@ -62,27 +68,16 @@ def embed_forward(tokens, table, x, dropout, T, B, ROWS: constexpr, E: constexpr
 
 @triton.jit(do_not_specialize=["T"])
 def embed_backward(
-    dx,
-    tokens,
-    part,
-    dropout,
-    T,
-    B,
-    V,
-    LOOP: constexpr,
-    ROWS: constexpr,
-    VP: constexpr,
-    E: constexpr,
-    BE: constexpr,
+    dx, tokens, part, dropout, T, B, V, s: constexpr, VP: constexpr, E: constexpr, BE: constexpr
 ):
-    """Grid (blocks of LOOP · ROWS rows, blocks of BE columns, seeds): parts of the table's gradient."""
+    """Grid (blocks of rows, blocks of BE columns, seeds): parts of the table's gradient."""
     seed = tl.program_id(2).to(tl.int64)
     entry = tl.arange(0, VP)
     column = tl.program_id(1) * BE + tl.arange(0, BE)
     key = 0 if dropout is None else tl.load(dropout[0] + seed)
     total = tl.zeros((VP, BE), tl.float32)
-    for n in range(LOOP):
-        row = (tl.program_id(0) * LOOP + n) * ROWS + tl.arange(0, ROWS)
+    for n in range(s.loops):
+        row = (tl.program_id(0) * s.loops + n) * s.rows + tl.arange(0, s.rows)
         b, t = row // T, row % T
         inside = row < B * T
         token = tl.load(at_seed(tokens, seed) + b * tokens[2] + t * tokens[3], mask=inside, other=0)
@@ -91,7 +86,7 @@ def embed_backward(
         dy += tl.load(dx + back, mask=inside[:, None], other=0.0).to(tl.float32)
         if dropout is not None:
             first = row.to(tl.int64) * (E // 4) + tl.program_id(1) * (BE // 4)
-            dy = tl.where(keep_tile(key, first, dropout[3], ROWS, BE), dy * dropout[4], 0.0)
+            dy = tl.where(keep_tile(key, first, dropout[3], s.rows, BE), dy * dropout[4], 0.0)
         hot = (entry[:, None] == token[None, :]).to(dx.dtype.element_ty)
         total = tl.dot(hot, dy.to(dx.dtype.element_ty), total, input_precision="ieee")
     to = part + (seed * tl.num_programs(0) + tl.program_id(0)) * V * E
@@ -104,21 +99,11 @@ def _tanh(x):
 
 
 @triton.jit
-def _load(ptr, at, inside):
-    return tl.load(ptr + at, mask=inside, other=0.0).to(tl.float32)
-
-
-@triton.jit
-def _store(ptr, at, value, inside):
-    tl.store(ptr + at, value.to(ptr.dtype.element_ty), mask=inside)
-
-
-@triton.jit
 def _store_gates(gates, at, i, f, o, u, inside, D: constexpr):
-    _store(gates, at, i, inside)
-    _store(gates, at + D, f, inside)
-    _store(gates, at + 2 * D, o, inside)
-    _store(gates, at + 3 * D, u, inside)
+    store_rows(gates, at, i, inside)
+    store_rows(gates, at + D, f, inside)
+    store_rows(gates, at + 2 * D, o, inside)
+    store_rows(gates, at + 3 * D, u, inside)
 
 
 @triton.jit
@@ -137,25 +122,25 @@ def step_forward(gates, biases, c, h, t, T, B, ROWS: constexpr, D: constexpr):
     seed, side = batch // 2, batch % 2
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     column = tl.arange(0, D)
-    inside = (row < B)[:, None]
+    inside = row < B
     first = (batch * T + t) * B  # row of this step
     gates, at = gates + first * (4 * D), row[:, None] * (4 * D) + column[None, :]
     at_c = row[:, None] * D + column[None, :]
     at_b = seed * biases[2] + side * (4 * D) + column
-    i = tl.sigmoid(_load(gates, at, inside) + _bias(biases, at_b))
-    f = tl.sigmoid(_load(gates, at + D, inside) + _bias(biases, at_b + D))
-    o = tl.sigmoid(_load(gates, at + 2 * D, inside) + _bias(biases, at_b + 2 * D))
-    u = _tanh(_load(gates, at + 3 * D, inside) + _bias(biases, at_b + 3 * D))
-    new = i * u + f * _load(c + (first - B) * D, at_c, (row < tl.where(t > 0, B, 0))[:, None])
+    i = tl.sigmoid(load_rows(gates, at, inside) + _bias(biases, at_b))
+    f = tl.sigmoid(load_rows(gates, at + D, inside) + _bias(biases, at_b + D))
+    o = tl.sigmoid(load_rows(gates, at + 2 * D, inside) + _bias(biases, at_b + 2 * D))
+    u = _tanh(load_rows(gates, at + 3 * D, inside) + _bias(biases, at_b + 3 * D))
+    new = i * u + f * load_rows(c + (first - B) * D, at_c, row < tl.where(t > 0, B, 0))
     _store_gates(gates, at, i, f, o, u, inside, D)
-    _store(c + first * D, at_c, new, inside)
+    store_rows(c + first * D, at_c, new, inside)
     to = at_seed(h, seed) + side * h[2]
-    _store(to, row[:, None] * h[3] + column[None, :], o * _tanh(new), inside)
+    store_rows(to, row[:, None] * h[3] + column[None, :], o * _tanh(new), inside)
 
 
 @triton.jit(do_not_specialize=["t", "T"])
-def step_backward(gates, c, dh, dc, part, t, T, B, LOOP: constexpr, ROWS: constexpr, D: constexpr):
-    """Grid (blocks of LOOP · ROWS examples, 2S): gates of step t -> their gradients; sums to `part`."""
+def step_backward(gates, c, dh, dc, part, t, T, B, s: constexpr, D: constexpr):
+    """Grid (blocks of examples, 2S): gates of step t -> their gradients; sums to `part`."""
     batch = tl.program_id(1).to(tl.int64)
     first = (batch * T + t) * B  # row of this step
     gates, dcs = gates + first * (4 * D), dc + batch * B * D
@@ -163,22 +148,22 @@ def step_backward(gates, c, dh, dc, part, t, T, B, LOOP: constexpr, ROWS: conste
     column = tl.arange(0, D)
     sum_i, sum_f = tl.zeros((D,), tl.float32), tl.zeros((D,), tl.float32)
     sum_o, sum_u = tl.zeros((D,), tl.float32), tl.zeros((D,), tl.float32)
-    for n in range(LOOP):
-        row = (tl.program_id(0) * LOOP + n) * ROWS + tl.arange(0, ROWS)
-        inside = (row < B)[:, None]
+    for n in range(s.loops):
+        row = (tl.program_id(0) * s.loops + n) * s.rows + tl.arange(0, s.rows)
+        inside = row < B
         at, at_c = row[:, None] * (4 * D) + column[None, :], row[:, None] * D + column[None, :]
-        g = _load(dhs, row[:, None] * dh[3] + column[None, :], inside)
-        of_c = _load(dcs, at_c, (row < tl.where(t < T - 1, B, 0))[:, None])
-        i, f = _load(gates, at, inside), _load(gates, at + D, inside)
-        o, u = _load(gates, at + 2 * D, inside), _load(gates, at + 3 * D, inside)
-        bent = _tanh(_load(c + first * D, at_c, inside))
+        g = load_rows(dhs, row[:, None] * dh[3] + column[None, :], inside)
+        of_c = load_rows(dcs, at_c, row < tl.where(t < T - 1, B, 0))
+        i, f = load_rows(gates, at, inside), load_rows(gates, at + D, inside)
+        o, u = load_rows(gates, at + 2 * D, inside), load_rows(gates, at + 3 * D, inside)
+        bent = _tanh(load_rows(c + first * D, at_c, inside))
         of_c += g * o * (1 - bent * bent)
         di = of_c * u * i * (1 - i)
-        before = _load(c + (first - B) * D, at_c, (row < tl.where(t > 0, B, 0))[:, None])
+        before = load_rows(c + (first - B) * D, at_c, row < tl.where(t > 0, B, 0))
         df = of_c * before * f * (1 - f)
         do, du = g * bent * o * (1 - o), of_c * i * (1 - u * u)
         _store_gates(gates, at, di, df, do, du, inside, D)
-        _store(dcs, at_c, of_c * f, inside)
+        store_rows(dcs, at_c, of_c * f, inside)
         sum_i += tl.sum(di, axis=0)
         sum_f += tl.sum(df, axis=0)
         sum_o += tl.sum(do, axis=0)
@@ -190,12 +175,9 @@ def step_backward(gates, c, dh, dc, part, t, T, B, LOOP: constexpr, ROWS: conste
     tl.store(to + 3 * D, sum_u)
 
 
-def supports(model: nn.Module) -> bool:
-    """Whether the fast path computes this very model: no subclass, and widths that kernels can cut."""
-    if type(model) is not BiLSTM:
-        return False
-    widths = model.embed.embedding_dim, model.cell.width
-    return all(n >= 16 and n & (n - 1) == 0 for n in widths) and model.dropout.p < 1
+def supports(model: BiLSTM, tokens: int) -> bool:
+    """Whether kernels can cut the model's widths; inputs may have any number of tokens."""
+    return are_powers(model.embed.embedding_dim, model.cell.width) and model.dropout.p < 1
 
 
 def rows_of(x: Tensor) -> Tensor:
@@ -207,6 +189,7 @@ class Pass:
     """One forward and backward over a batch."""
 
     def __init__(self, model: BiLSTM, w: Views, keys: Tensor, tokens: Tensor, dtype: torch.dtype) -> None:
+        """tokens: (B, T) or (S, B, T)."""
         self.w, self.keys, self.dtype = w, keys, dtype
         self.S, (self.B, self.T) = len(keys), tokens.shape[-2:]
         self.E, self.D, self.V = model.embed.embedding_dim, model.cell.width, model.embed.num_embeddings
@@ -223,28 +206,39 @@ class Pass:
         shape = 2 * self.S, self.T, self.B, width
         return torch.empty(shape, dtype=dtype or self.dtype, device=self.keys.device)
 
+    def forward(self) -> Tensor:
+        """The last states of both directions, (S, B, 2D)."""
+        self.embed()
+        self.steps()
+        return self.last
+
     def embed(self) -> None:
         """The input of both directions, and what it adds to the gates."""
         tensors = self.tokens, (self.w["embed.weight"], self.p_step), self.x, self.dropout
-        grid = blocks(self.B * self.T, EMBED["ROWS"]), self.S
-        embed_forward[grid](*tensors, self.T, self.B, E=self.E, **EMBED)
+        grid = blocks(self.B * self.T, EMBED_ROWS), self.S
+        embed_forward[grid](*tensors, self.T, self.B, ROWS=EMBED_ROWS, E=self.E, num_warps=2)
         torch.bmm(rows_of(self.x), self.W, out=rows_of(self.gates))
 
-    def forward_steps(self) -> None:
+    def steps(self) -> None:
         """All steps of both directions, a product and a kernel each; leaves the last states in `last`."""
         self.h[:, 0] = 0
         biases = self.w["cell.b_in"], self.w["cell.b_rec"], self.p_step
         side, end = self.T * self.B * self.D, (self.last, 2 * self.B * self.D, self.D, 2 * self.D)
-        grid = blocks(self.B, STEP["ROWS"]), 2 * self.S
+        grid = blocks(self.B, STEP_ROWS), 2 * self.S
         for t in range(self.T):
             if t > 0:
                 self.gates[:, t].baddbmm_(self.h[:, t], self.U)
             new = end if t == self.T - 1 else (self.h[:, t + 1], 2 * side, side, self.D)
-            step_forward[grid](self.gates, biases, self.c, new, t, self.T, self.B, D=self.D, **STEP)
+            tensors = self.gates, biases, self.c, new
+            step_forward[grid](*tensors, t, self.T, self.B, ROWS=STEP_ROWS, D=self.D, num_warps=1)
 
-    def backward_steps(self, dlast: Tensor) -> Tensor:
+    def backward(self, dlast: Tensor, g: Views) -> None:
+        """From the gradient of the last states to all others."""
+        self.put_gradients(g, self.steps_backward(dlast))
+
+    def steps_backward(self, dlast: Tensor) -> Tensor:
         """From the gradient of the last states, (S, B, 2D), to the gates'; parts of the bias's."""
-        n = blocks(self.B, STEP_BACKWARD["ROWS"] * STEP_BACKWARD["LOOP"])
+        n = STEP_BACK.parts(self.B)
         part = torch.empty(2 * self.S, self.T, n, 4 * self.D, device=dlast.device)
         dc = torch.empty(2 * self.S, self.B, self.D, device=dlast.device)
         dh, side = torch.empty_like(dc, dtype=self.dtype), self.B * self.D
@@ -252,7 +246,7 @@ class Pass:
             end = t == self.T - 1
             given = (dlast, 2 * side, self.D, 2 * self.D) if end else (dh, 2 * side, side, self.D)
             tensors = self.gates, self.c, given, dc, part
-            step_backward[n, 2 * self.S](*tensors, t, self.T, self.B, D=self.D, **STEP_BACKWARD)
+            step_backward[n, 2 * self.S](*tensors, t, self.T, self.B, s=STEP_BACK, D=self.D, num_warps=1)
             if t > 0:
                 torch.bmm(self.gates[:, t], self.U.mT, out=dh)
         return rows_of(part)
@@ -265,22 +259,10 @@ class Pass:
         torch.sum(bias_part.view(self.S, 2, 1, -1, 4 * self.D), dim=3, out=g["cell.b_in"])
         g["cell.b_rec"].copy_(g["cell.b_in"])
         dx = torch.bmm(dgates, self.W.mT, out=rows_of(self.x))
-        columns = min(self.E, EMBED_BACKWARD_COLUMNS)
-        n = blocks(self.B * self.T, EMBED_BACKWARD["ROWS"] * EMBED_BACKWARD["LOOP"])
+        columns = min(self.E, EMBED_COLUMNS)
+        n = EMBED_BACK.parts(self.B * self.T)
         part = torch.empty(self.S, n, self.V, self.E, device=dx.device)
         tensors, sizes = (dx, self.tokens, part, self.dropout), (self.T, self.B, self.V)
-        meta = {"VP": max(16, triton.next_power_of_2(self.V)), "E": self.E, "BE": columns} | EMBED_BACKWARD
-        embed_backward[n, self.E // columns, self.S](*tensors, *sizes, **meta)
+        meta = {"s": EMBED_BACK, "VP": max(16, triton.next_power_of_2(self.V)), "E": self.E, "BE": columns}
+        embed_backward[n, self.E // columns, self.S](*tensors, *sizes, **meta, num_warps=4)
         torch.sum(part, dim=1, out=g["embed.weight"])
-
-
-def gradient(
-    model: BiLSTM, w: Views, g: Views, keys: Tensor, tokens: Tensor, targets: Tensor, dtype: torch.dtype
-) -> Tensor:
-    """Losses (S,) of a crowd on a batch; its gradients go to `g`. tokens: (B, T) or (S, B, T)."""
-    run = Pass(model, w, keys, tokens, dtype)
-    run.embed()
-    run.forward_steps()
-    losses, dlast = read_out(run.last, w, g, targets)
-    run.put_gradients(g, run.backward_steps(dlast))
-    return losses

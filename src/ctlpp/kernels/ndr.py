@@ -14,245 +14,187 @@ Shapes: S seeds, N rows, D width, F = hidden of both nets together, C classes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ctlpp.kernels import embedding, ffn, first_column, gate, geometric, ndr_weights, norm
-from ctlpp.kernels.dropout import Dropout, Layout
-from ctlpp.kernels.launch import Views, add_up, blocks, times
+from ctlpp.kernels import embedding, ffn, geometric, ndr_weights, norm
+from ctlpp.kernels.dropout import Layers
+from ctlpp.kernels.launch import Views, add_up, are_powers, blocks, times, together
 from ctlpp.models.ndr import NDR
 
-FFN = ("ffn_data.up", "ffn_gate.up", "ffn_data.down", "ffn_gate.down")
-MATRICES = ("attend.qkv", "attend.direction", "attend.out", *FFN)
+COLUMNS = 16  # that the attention kernels can hold, the start column included
+NETS = ("ffn_data.up", "ffn_gate.up", "ffn_data.down", "ffn_gate.down")
+MATRICES = tuple(f"{name}.weight" for name in ("attend.qkv", "attend.direction", "attend.out", *NETS))
+B_UP = ("ffn_data.up.bias", "ffn_gate.up.bias")
+UPDATE = ("norm_u.weight", "norm_u.bias", "ffn_data.down.bias", "ffn_gate.down.bias")
+SCALARS = ("attend.scale", "attend.direction_scale", "attend.bias")
 
 
-def supports(model: NDR) -> bool:
-    """Whether the kernels fit the model: sizes are powers of two, heads wide enough for tensor cores."""
+def supports(model: NDR, tokens: int) -> bool:
+    """Whether the kernels fit the model's sizes and inputs of so many tokens."""
     width, hidden = model.classify.in_features, model.layer.ffn_data.up.out_features
-    powers = all(size & (size - 1) == 0 for size in (width, hidden))
-    return powers and width // model.layer.attend.heads >= 16
+    return tokens < COLUMNS and are_powers(width, hidden, width // model.layer.attend.heads)
 
 
-@dataclass
-class Weights:
-    """The layer's weights as the products want them."""
-
-    matrices: ndr_weights.Matrices
-    bx: Tensor  # biases, float32
-    b_up: Tensor
-    scalars: geometric.Scalars
-    norm_a: norm.Vectors
-    vectors: gate.Vectors
-
-    @staticmethod
-    def of(w: Views, dtype: torch.dtype) -> Weights:
-        def named(*names: str) -> list[Tensor]:
-            return [w[f"layer.{name}"] for name in names]
-
-        return Weights(
-            matrices=ndr_weights.matrices(named(*(f"{name}.weight" for name in MATRICES)), dtype),
-            bx=torch.cat(named("attend.qkv.bias", "attend.direction.bias"), dim=1),
-            b_up=torch.cat(named("ffn_data.up.bias", "ffn_gate.up.bias"), dim=1),
-            scalars=geometric.Scalars(*named("attend.scale", "attend.direction_scale", "attend.bias")),
-            norm_a=norm.Vectors(*named("norm_a.weight", "norm_a.bias")),
-            vectors=gate.Vectors(
-                *named(*(f"{name}.bias" for name in FFN[2:]), "norm_u.weight", "norm_u.bias")
-            ),
-        )
+def of_layer(views: Views, *names: str) -> list[Tensor]:
+    """Some of the layer's parameters, or of their gradients."""
+    return [views[f"layer.{name}"] for name in names]
 
 
 class Pass:
-    """One forward over a batch, kept for the backward.
+    """A forward over a batch, and the backward.
 
-    The classifier reads column 0 alone, so the last layer goes on with B rows instead of N behind its
-    attention. Rows of all layers lie one after the other: (S, (depth − 1) · N + B, …), or (S, depth · N + V,
-    …) for what attention needs; the V rows at its end are the first layer's once a token.
+    What attention needs has rows of all columns in the last layer, too, and V more at its end: the first
+    layer's once a token.
     """
 
-    def __init__(self, model: NDR, w: Views, keys: Tensor, ids: Tensor, dtype: torch.dtype) -> None:
-        """ids: (B, T) or (S, B, T)."""
-        layer, attend = model.layer, model.layer.attend
-        self.keys, self.ids, self.weights = keys, ids, Weights.of(w, dtype)
-        self.V = model.embed.num_embeddings
-        self.S, (self.B, self.T), self.depth = len(keys), ids.shape[-2:], model.depth
-        self.N, self.D = self.B * self.T, model.classify.in_features
-        self.heads, self.hidden = attend.heads, layer.ffn_data.up.out_features
+    def __init__(self, model: NDR, w: Views, keys: Tensor, tokens: Tensor, dtype: torch.dtype) -> None:
+        """tokens: (B, T − 1) or (S, B, T − 1)."""
+        self.ids, self.table = F.pad(tokens, (1, 0), value=model.start), w["embed.weight"]
+        layer, attend, (B, T) = model.layer, model.layer.attend, self.ids.shape[-2:]
+        self.V, self.heads = model.embed.num_embeddings, attend.heads
+        self.S, self.N, self.depth = len(keys), B * T, model.depth
+        self.D, self.hidden = model.classify.in_features, layer.ffn_data.up.out_features
         # of the hidden units
         self.data, self.shut = slice(0, self.hidden), slice(self.hidden, self.hidden + self.D)
         self.kv = slice(self.D, 3 * self.D)  # keys and values, of a row of x
-        rates = {"key": attend.dropout.p, "out": layer.dropout.p, "gate": layer.gate_dropout}
-        self.dropouts = Layout(rates, {"key": self.N * self.D, "out": self.N * self.D, "gate": self.N})
-        self.dtype = dtype
-        self.h, self.x = self.room(self.D, whole=True), self.aligned_room(3 * self.D + 2 * self.heads)
-        sizes = {"heads": self.heads, "head_width": self.D // self.heads}
-        self.rooms = [geometric.Room.of(self.of(self.x, n), self.B, **sizes) for n in range(self.depth - 1)]
-        self.read, self.o, self.a = self.room(self.D), self.room(self.D), self.room(self.D)
-        self.pre, self.act = self.room(self.hidden + self.D), self.room(self.hidden + self.D)
-        self.d, self.e = self.de = self.room(self.D, 2)  # the nets' outputs
-        self.scale = self.room(1, dtype=torch.float32)  # 1 / deviation, of norm_a
-        self.h_first = self.h.new_empty(self.S, self.B, self.D)  # the state that the last layer updates
+        dropouts = {"key": (attend.dropout.p, self.N * self.D), "out": (layer.dropout.p, self.N * self.D)}
+        dropouts |= {"gate": (layer.gate_dropout, self.N)}
+        L = self.layers = Layers(keys, self.N, T, self.depth, dtype, dropouts)
 
-    def room(
-        self, width: int, *several: int, whole: bool = False, dtype: torch.dtype | None = None
-    ) -> Tensor:
-        rows = (self.depth - 1) * self.N + (self.N + self.V if whole else self.B)
-        return torch.empty(*several, self.S, rows, width, dtype=dtype or self.dtype, device=self.keys.device)
+        self.w_x, self.w_out, self.w_up, self.w_down = ndr_weights.matrices(of_layer(w, *MATRICES), dtype)
+        self.b_x = torch.cat(of_layer(w, "attend.qkv.bias", "attend.direction.bias"), dim=1)
+        self.b_up = torch.cat(of_layer(w, *B_UP), dim=1)
+        self.scalars, self.update = together(*of_layer(w, *SCALARS)), together(*of_layer(w, *UPDATE))
+        self.norm = norm.Vectors(*of_layer(w, "norm_a.weight", "norm_a.bias"))
 
-    def aligned_room(self, width: int) -> Tensor:
-        """Room for what attention needs, where every row begins a line of memory (128 bytes)."""
-        return self.room(blocks(width, 64) * 64, whole=True)[..., :width]
-
-    def of(self, rows: Tensor, n: int) -> Tensor:
-        """The rows of layer n."""
-        return rows[..., n * self.N : (n + 1) * self.N, :]
+        whole, width = self.N + self.V, 3 * self.D + 2 * self.heads
+        self.h = L.room(self.D, last=whole)
+        self.x = L.room(blocks(width, 64) * 64, last=whole)[..., :width]  # a row begins a line of memory
+        self.rooms = [geometric.Room.of(L.of(self.x, n), B, self.heads) for n in range(self.depth - 1)]
+        self.read, self.o, self.a = L.room(self.D), L.room(self.D), L.room(self.D)
+        self.pre, self.act = L.room(self.hidden + self.D), L.room(self.hidden + self.D)
+        self.de = L.room(self.D, 2)  # the outputs of both nets
+        self.scale = L.room(1, dtype=torch.float32)  # 1 / deviation, of the norm
+        self.h_first = self.h.new_empty(self.S, B, self.D)  # the state that the last layer updates
 
     def by_token(self, rows: Tensor) -> Tensor:
         """The first layer's rows once a token, (S, V, …)."""
         return rows[:, self.depth * self.N :]
 
-    def first(self, rows: Tensor) -> Tensor:
-        """Column 0 of every example. (S, N, W) -> (S, B, W)"""
-        return rows.unflatten(1, (self.B, self.T))[:, :, 0]
-
-    def last(self, n: int) -> bool:
-        return n == self.depth - 1
-
     def state(self, n: int) -> Tensor:
         """The state that layer n updates: all columns, or column 0 in the last layer."""
-        return self.h_first if self.last(n) else self.of(self.h, n)
+        return self.h_first if self.layers.last(n) else self.layers.of(self.h, n)
 
-    def dropout(self, name: str, n: int) -> Dropout:
-        return self.dropouts.at(name, n, self.keys, self.T if self.last(n) and name != "key" else 1)
-
-    def begin(self, table: Tensor) -> None:
+    def begin(self) -> None:
         """The first state, and the first product."""
         h, x = (self.by_token(rows) for rows in (self.h, self.x))
-        times(h.copy_(table), self.weights.matrices.x, out=x)
-        embedding.look_up(h, self.ids, self.of(self.h, 0))
-        embedding.look_up(x, self.ids, self.of(self.x, 0))
+        times(h.copy_(self.table), self.w_x, out=x)
+        embedding.look_up(h, self.ids, self.layers.of(self.h, 0))
+        embedding.look_up(x, self.ids, self.layers.of(self.x, 0))
 
     def ask(self, n: int) -> None:
         """The first product of a layer; of the last one queries and directions of column 0 alone."""
-        h, x, w = self.of(self.h, n), self.of(self.x, n), self.weights.matrices.x
-        if self.last(n):
-            times(h, w[:, self.kv], out=x[..., self.kv])
-            times(self.h_first, w, out=self.first(x))
+        h, x = self.layers.of(self.h, n), self.layers.of(self.x, n)
+        if self.layers.last(n):
+            times(h, self.w_x[:, self.kv], out=x[..., self.kv])
+            times(self.h_first, self.w_x, out=self.layers.first(x))
         else:
-            times(h, w, out=x)
+            times(h, self.w_x, out=x)
 
-    def forward(self, table: Tensor) -> Tensor:
-        """Column 0 after the last layer, (S, B, D), from the embeddings, (S, V, D)."""
-        W, (_, out, up, down) = self.weights, self.weights.matrices
-        self.begin(table)
+    def forward(self) -> Tensor:
+        """Column 0 after the last layer, (S, B, D)."""
+        L = self.layers
+        self.begin()
         for n in range(self.depth):
-            x, read, o, a = (self.of(rows, n) for rows in (self.x, self.read, self.o, self.a))
-            pre, act, d, e = (self.of(rows, n) for rows in (self.pre, self.act, self.d, self.e))
-            if self.last(n):
-                self.h_first.copy_(self.first(self.of(self.h, n)))
+            x, read, o, a = (L.of(rows, n) for rows in (self.x, self.read, self.o, self.a))
+            pre, act, (d, e) = (L.of(rows, n) for rows in (self.pre, self.act, self.de))
+            if L.last(n):
+                self.h_first.copy_(L.first(L.of(self.h, n)))
             if n > 0:
                 self.ask(n)
-            if self.last(n):
-                first_column.forward(x, W.bx, W.scalars, read, self.dropout("key", n), heads=self.heads)
+            if L.last(n):
+                geometric.read_first(x, self.b_x, self.scalars, read, L.dropout("key", n), heads=self.heads)
             else:
-                geometric.forward(x, W.bx, W.scalars, self.rooms[n], read, self.dropout("key", n))
+                geometric.forward(x, self.b_x, self.scalars, self.rooms[n], read, L.dropout("key", n))
             h = self.state(n)
-            times(read, out, out=o)
-            norm.forward(h, o, W.norm_a, a, self.of(self.scale, n), self.dropout("out", n))
-            ffn.forward(a, up, W.b_up, pre, act)
-            times(act[..., self.data], down[..., self.data], out=d)
-            times(act[..., self.shut], down[..., self.shut], out=e)
-            new = torch.empty_like(h) if self.last(n) else self.of(self.h, n + 1)
-            gate.forward(h, a, d, e, W.vectors, new, self.dropout("gate", n))
+            times(read, self.w_out, out=o)
+            norm.forward(h, o, self.norm, a, L.of(self.scale, n), L.dropout("out", n))
+            ffn.forward(a, self.w_up, self.b_up, pre, act)
+            times(act[..., self.data], self.w_down[..., self.data], out=d)
+            times(act[..., self.shut], self.w_down[..., self.shut], out=e)
+            new = torch.empty_like(h) if L.last(n) else L.of(self.h, n + 1)
+            norm.update(h, a, d, e, self.update, new, L.dropout("gate", n))
         return new
 
-
-class Backward:
-    """Runs a pass backwards. Sums over rows that kernels leave per block are added up at the end."""
-
-    def __init__(self, run: Pass, gradient: Views) -> None:
-        self.run, self.g = run, gradient
-        rows = [run.N] * (run.depth - 1) + [run.B]  # of each layer
-        self.norm_part, self.norm_parts = self.part([norm.parts(n) for n in rows], 2 * run.D)
-        self.gate_part, self.gate_parts = self.part([gate.parts(n) for n in rows], 4 * run.D)
-        of_layers = [ffn.parts(run.of(run.pre, n), run.D) for n in range(run.depth)]
-        self.up_part, self.up_parts = self.part(of_layers, run.hidden + run.D)
-        self.attend = geometric.Sums.of(run.keys, run.depth - 1, run.N, run.T, heads=run.heads, width=run.D)
-
-    def part(self, of_layers: list[int], width: int) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Room for so many sums of each layer, whole and by layer."""
-        part = torch.empty(self.run.S, sum(of_layers), width, device=self.run.keys.device)
-        return part, part.split(of_layers, dim=1)
-
-    def __call__(self, dread_out: Tensor) -> None:
+    def backward(self, dread_out: Tensor, g: Views) -> None:
         """From the gradient of column 0 after the last layer, (S, B, D), to all others.
 
         The gradients of x, o, pre, d and e take their places.
         """
-        run, W, (w_x, w_out, w_up, w_down) = self.run, self.run.weights, self.run.weights.matrices
+        L = self.layers
+        self.make_parts()
         dh, more = dread_out, None  # what dh lacks
-        for n in reversed(range(run.depth)):
-            x, o, a, pre, de = (run.of(rows, n) for rows in (run.x, run.o, run.a, run.pre, run.de))
-            dropouts = (run.dropout(name, n) for name in ("gate", "out", "key"))
-            gate_dropout, out_dropout, key_dropout = dropouts
-            gate.backward((dh, more), run.state(n), a, de, W.vectors, self.gate_parts[n], gate_dropout)
-            ffn.backward(de, w_down, pre, W.b_up, self.up_parts[n])
-            da, scale, part = torch.bmm(pre, w_up), run.of(run.scale, n), self.norm_parts[n]
-            norm.backward((de[0], da), o, scale, W.norm_a, dh, part, out_dropout, add=True)
-            dread = torch.bmm(o, w_out)
-            if run.last(n):
-                self.last = first_column.backward(dread, x, W.bx, W.scalars, key_dropout, heads=run.heads)
+        for n in reversed(range(self.depth)):
+            x, o, a, pre, de = (L.of(rows, n) for rows in (self.x, self.o, self.a, self.pre, self.de))
+            key_dropout = L.dropout("key", n)
+            of_gate = self.update, self.update_parts[n], L.dropout("gate", n)
+            norm.update_backward((dh, more), self.state(n), a, de, *of_gate)
+            ffn.backward(de, self.w_down, pre, self.b_up, self.up_parts[n])
+            da, of_norm = torch.bmm(pre, self.w_up), (self.norm, dh, self.norm_parts[n], L.dropout("out", n))
+            norm.backward((de[0], da), o, L.of(self.scale, n), *of_norm, add=True)
+            dread, of_match = torch.bmm(o, self.w_out), (self.b_x, self.scalars)
+            if L.last(n):
+                self.last = geometric.read_first_backward(dread, x, *of_match, key_dropout, heads=self.heads)
             else:
-                geometric.backward(dread, x, W.bx, W.scalars, run.rooms[n], self.attend.at(n), key_dropout)
-            if n > 0 and run.last(n):  # queries of column 0 alone, keys and values of the others alone
-                before = torch.bmm(x[..., run.kv], w_x[:, run.kv])
-                torch.baddbmm(dh, run.first(x), w_x, out=run.first(before))
+                geometric.backward(dread, x, *of_match, self.rooms[n], self.attend.at(n), key_dropout)
+            if n > 0 and L.last(n):  # queries of column 0 alone, keys and values of the others alone
+                before = torch.bmm(x[..., self.kv], self.w_x[:, self.kv])
+                torch.baddbmm(dh, L.first(x), self.w_x, out=L.first(before))
                 dh = before
             elif n > 0:
-                more = torch.bmm(x, w_x)
-        self.embedding_gradient(dh)
-        self.weight_gradients()
+                more = torch.bmm(x, self.w_x)
+        self.embedding_gradient(dh, g["embed.weight"])
+        self.matrix_gradients(g)
+        self.bias_gradients(g)
 
-    def embedding_gradient(self, dh: Tensor) -> None:
+    def make_parts(self) -> None:
+        """Room for the sums over rows that kernels leave per block, one layer's after the other."""
+        rows = [self.N] * (self.depth - 1) + [self.h_first.shape[1]]  # of each layer
+        self.norm_part, self.norm_parts = self.part([norm.BACK.parts(n) for n in rows], 2 * self.D)
+        self.update_part, self.update_parts = self.part([norm.UPDATE_BACK.parts(n) for n in rows], 4 * self.D)
+        of_layers = [ffn.parts(self.layers.of(self.pre, n), self.D) for n in range(self.depth)]
+        self.up_part, self.up_parts = self.part(of_layers, self.hidden + self.D)
+        self.attend = geometric.Sums.of(self.layers, width=self.D, heads=self.heads)
+
+    def part(self, of_layers: list[int], width: int) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Room for so many sums of each layer, whole and by layer."""
+        part = torch.empty(self.S, sum(of_layers), width, device=self.h.device)
+        return part, part.split(of_layers, dim=1)
+
+    def embedding_gradient(self, dh: Tensor, table: Tensor) -> None:
         """From dh of the first state, and from the gradient of its product x, which is summed by token."""
-        run, table = self.run, self.g["embed.weight"]
-        x = run.by_token(run.x)
+        x = self.by_token(self.x)
         dx = torch.empty_like(x, dtype=torch.float32)
-        embedding.gradient(run.ids, run.of(run.x, 0), None, out=dx)
-        embedding.gradient(run.ids[..., :1] if run.last(0) else run.ids, dh, None, out=table)
-        table.add_(torch.bmm(x.copy_(dx), run.weights.matrices.x))
+        embedding.gradient(self.ids, self.layers.of(self.x, 0), None, out=dx)
+        embedding.gradient(self.ids[..., :1] if self.layers.last(0) else self.ids, dh, None, out=table)
+        table.add_(torch.bmm(x.copy_(dx), self.w_x))
 
-    def weight_gradients(self) -> None:
-        """One product over all layers for each weight, and the sums that the kernels left."""
-        run = self.run
-        first = run.x[:, run.N :], run.h[:, run.N :]  # of all layers but the first one, and its tokens'
-        rows = ndr_weights.Rows(*first, run.o, run.read, run.pre, run.a, run.de, run.act)
-        ndr_weights.gradients(rows, self.places(*(f"{name}.weight" for name in MATRICES)))
-        (qkv,) = self.places("attend.qkv.bias")
-        add_up(self.last.qkv, [qkv])
-        add_up(self.attend.qk.flatten(1, 2), [qkv[:, : 2 * run.D]], add=True)
-        add_up(self.attend.v.flatten(1, 2), [qkv[:, 2 * run.D :]], add=True)
-        add_up(self.up_part, self.places("ffn_data.up.bias", "ffn_gate.up.bias"))
-        add_up(self.norm_part, self.places("norm_a.weight", "norm_a.bias"))
-        names = ("norm_u.weight", "norm_u.bias", "ffn_data.down.bias", "ffn_gate.down.bias")
-        add_up(self.gate_part, self.places(*names))
-        names = ("attend.scale", "attend.direction_scale", "attend.bias", "attend.direction.bias")
-        sums = self.attend.match.flatten(1, 2), self.last.match
-        geometric.match_gradients(*sums, self.run.weights.scalars.stretch, self.places(*names))
+    def matrix_gradients(self, g: Views) -> None:
+        """One product over all layers for each matrix."""
+        first = self.x[:, self.N :], self.h[:, self.N :]  # of all layers but the first one, and its tokens'
+        rows = ndr_weights.Rows(*first, self.o, self.read, self.pre, self.a, self.de, self.act)
+        ndr_weights.gradients(rows, of_layer(g, *MATRICES))
 
-    def places(self, *names: str) -> list[Tensor]:
-        """Where the gradients of the layer's parameters go."""
-        return [self.g[f"layer.{name}"] for name in names]
-
-
-def gradient(
-    model: NDR, w: Views, g: Views, keys: Tensor, tokens: Tensor, targets: Tensor, dtype: torch.dtype
-) -> Tensor:
-    """Losses (S,) of a crowd on a batch; its gradients go to `g`. tokens: (B, T − 1) or (S, B, T − 1)."""
-    ids = F.pad(tokens, (1, 0), value=model.start)
-    run = Pass(model, w, keys, ids, dtype)
-    losses, dread = embedding.read_out(run.forward(w["embed.weight"]), w, g, targets)
-    Backward(run, g)(dread)
-    return losses
+    def bias_gradients(self, g: Views) -> None:
+        """The sums that the kernels left."""
+        (qkv,) = of_layer(g, "attend.qkv.bias")
+        add_up(self.last[0], [qkv])
+        add_up(self.attend.qk.flatten(1, 2), [qkv[:, : 2 * self.D]], add=True)
+        add_up(self.attend.v.flatten(1, 2), [qkv[:, 2 * self.D :]], add=True)
+        add_up(self.up_part, of_layer(g, *B_UP))
+        add_up(self.norm_part, of_layer(g, "norm_a.weight", "norm_a.bias"))
+        add_up(self.update_part, of_layer(g, *UPDATE))
+        places = of_layer(g, *SCALARS, "attend.direction.bias")
+        geometric.match_gradients(self.attend.match.flatten(1, 2), self.last[1], self.scalars[1], places)

@@ -32,15 +32,6 @@ TILE = Tile(rows=128, columns=256, step=64, warps=8, stages=3)
 FILLED = 0.78  # share of the card that tiles must fill; multiples of five seeds fill 0.795 of an H200
 
 
-class Matrices(NamedTuple):
-    """What is multiplied with; all lie in one buffer."""
-
-    x: Tensor  # (S, 3D + 2H, D)
-    out: Tensor  # (S, D, D)
-    up: Tensor  # (S, F, D)
-    down: Tensor  # (S, D, F)
-
-
 @triton.jit
 def layer_weights(
     w, to, places, end, D: constexpr, HIDDEN: constexpr, SIDES: constexpr, SIZE: constexpr, CHUNKS: constexpr
@@ -65,8 +56,11 @@ def layer_weights(
     tl.store(at_seed(to, seed) + (chunk[:, None] + i), numbers.to(to[0].dtype.element_ty), mask=inside)
 
 
-def matrices(parts: Sequence[Tensor], dtype: torch.dtype) -> Matrices:
-    """parts, views of one matrix of parameters: q, k, v; direction; out; up of both nets; down of both."""
+def matrices(parts: Sequence[Tensor], dtype: torch.dtype) -> list[Tensor]:
+    """x: (S, 3D + 2H, D), out: (S, D, D), up: (S, F, D), down: (S, D, F), all in one buffer.
+
+    parts, views of one matrix of parameters: q, k, v; direction; out; up of both nets; down of both.
+    """
     (S, sides, D), hidden = parts[1].shape, parts[3].shape[1]
     shapes = (3 * D + sides, D), (D, D), (hidden + D, D), (D, hidden + D)
     sizes = [rows * columns for rows, columns in shapes]
@@ -76,7 +70,7 @@ def matrices(parts: Sequence[Tensor], dtype: torch.dtype) -> Matrices:
     tensors = *by_seed(parts[0], whole), tuple(offsets(parts))
     layer_weights[blocks(total, CHUNKS * size), S](*tensors, total, **meta)
     pieces = whole.split(sizes, dim=1)
-    return Matrices(*(m.unflatten(1, shape) for m, shape in zip(pieces, shapes, strict=True)))
+    return [m.unflatten(1, shape) for m, shape in zip(pieces, shapes, strict=True)]
 
 
 class Rows(NamedTuple):
@@ -96,24 +90,16 @@ class Rows(NamedTuple):
 
 
 @triton.jit
-def gradient_tiles(
-    rows,
-    g,
-    places,
-    sizes,
-    D: constexpr,
-    HIDDEN: constexpr,
-    SIDES: constexpr,
-    ROWS: constexpr,
-    COLUMNS: constexpr,
-    STEP: constexpr,
-):
+def gradient_tiles(rows, g, places, sizes, D: constexpr, HIDDEN: constexpr, SIDES: constexpr, s: constexpr):
     """Grid (tiles of a seed, seeds), in the order q, k, v | direction | out | up of both | down of both.
 
     places: where in a seed's gradients the matrices begin. sizes: dx and h have `long` rows, and `apart`
     from one seed to the next; the others have `short` rows. Rows of dx are `dx_row` elements apart, others
-    as many as they have.
+    as many as they have. s: a `Tile`.
     """
+    ROWS: constexpr = s.rows
+    COLUMNS: constexpr = s.columns
+    STEP: constexpr = s.step
     tile, seed = tl.program_id(0), tl.program_id(1).to(tl.int64)
     dx, h, do, read, dpre, a, dd, de, act = rows
     qkv, direction, out, up, up_gate, down, down_gate = places
@@ -194,7 +180,7 @@ def _at_once(rows: Rows, places: Sequence[Tensor]) -> None:
     triton.set_allocator(_scratch)
     sizes = R, h.stride(0) // D, act.shape[1], x.stride(1)
     tensors = (x, h, *short, d, e, act), *by_seed(places[0]), tuple(offsets(places)), sizes
-    meta = {"D": D, "HIDDEN": hidden, "SIDES": places[1].shape[1]} | TILE.meta
+    meta = {"D": D, "HIDDEN": hidden, "SIDES": places[1].shape[1], "s": TILE} | TILE.options
     gradient_tiles[tiles(D, hidden), S](*tensors, **meta)
 
 

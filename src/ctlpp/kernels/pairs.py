@@ -37,15 +37,18 @@ class Shape(NamedTuple):
     T: int  # columns of an example
     TP: int  # rows of a tile
     P: int  # … from one example to the next
+    FULL: int  # … that are used
     TJ: int  # columns of a row of scores
     H: int
     K: int
+    D: int
+    BITS: int  # of a word of the mask
     WIDTH: int  # of x, from one row to the next
 
     @staticmethod
     def of(x: Tensor, H: int, T: int) -> Shape:
-        K = (x.shape[2] // H - 2) // 3
-        return Shape(T, TILE, triton.next_power_of_2(T), T + T % 2, H, K, x.stride(1))
+        K, P = (x.shape[2] // H - 2) // 3, triton.next_power_of_2(T)
+        return Shape(T, TILE, P, TILE // P * T, T + T % 2, H, K, H * K, min(K, 32), x.stride(1))
 
     def grid(self, x: Tensor, tiles: int) -> tuple[int, int, int]:
         """Heads, blocks of so many tiles, seeds."""
@@ -86,30 +89,27 @@ def _load_rows(ptr, r, rows, column, WIDTH: constexpr):
 @triton.jit
 def pairs_score(x, b, score, bits, dropout, N, s: constexpr, TILES: constexpr):
     """q_i · k_j with dropped elements of k as 0. Grid (heads, blocks of TILES tiles, seeds)."""
-    FULL: constexpr = s.TP // s.P * s.T  # rows of a tile that are used
-    BITS: constexpr = s.K if s.K < 32 else 32  # of a word of the mask
-    D: constexpr = s.H * s.K
     dtype = x[0].dtype.element_ty
     head, seed = tl.program_id(0), from_last(2).to(tl.int64)
     r, example, c = _rows_of_tile(s.T, s.TP, s.P)
     column = head * s.K + tl.arange(0, s.K)
     pair = (example[:, None] == example[None, :]) & (c[None, :] < s.TJ)
     b_q = tl.load(at_seed(b, seed) + column).to(dtype)[None, :]
-    b_k = tl.load(at_seed(b, seed) + D + column).to(dtype)[None, :]
+    b_k = tl.load(at_seed(b, seed) + s.D + column).to(dtype)[None, :]
     key = 0 if dropout is None else tl.load(dropout[0] + seed)
-    for n in range(_tiles_left(N, FULL, TILES)):
-        first = (tl.program_id(1) * TILES + n) * FULL  # row
-        rows = tl.minimum(N - first, FULL)
+    for n in range(_tiles_left(N, s.FULL, TILES)):
+        first = (tl.program_id(1) * TILES + n) * s.FULL  # row
+        rows = tl.minimum(N - first, s.FULL)
         inside = (r < rows)[:, None]
         q = _load_rows(at_seed(x, seed) + first * s.WIDTH, r, rows, column, s.WIDTH) + b_q
-        k = _load_rows(at_seed(x, seed) + first * s.WIDTH + D, r, rows, column, s.WIDTH) + b_k
+        k = _load_rows(at_seed(x, seed) + first * s.WIDTH + s.D, r, rows, column, s.WIDTH) + b_k
         if dropout is not None:
-            start = key + (dropout[1] + first.to(tl.int64) * (D // 4)) * GOLDEN
-            kept = keep_bits(start, r * (D // 4) + head * (s.K // 4), dropout[3], s.K, BITS)
-            word_at = head * (s.K // BITS) + tl.arange(0, s.K // BITS)
-            bits_at = first * (D // BITS) + (r[:, None] * (D // BITS) + word_at[None, :])
+            start = key + (dropout[1] + first.to(tl.int64) * (s.D // 4)) * GOLDEN
+            kept = keep_bits(start, r * (s.D // 4) + head * (s.K // 4), dropout[3], s.K, s.BITS)
+            word_at = head * (s.K // s.BITS) + tl.arange(0, s.K // s.BITS)
+            bits_at = first * (s.D // s.BITS) + (r[:, None] * (s.D // s.BITS) + word_at[None, :])
             tl.store(at_seed(bits, seed) + bits_at, kept, mask=inside)
-            k = tl.where(by_bit(kept, s.K, BITS), k, 0.0)
+            k = tl.where(by_bit(kept, s.K, s.BITS), k, 0.0)
         product = tl.dot(q, tl.trans(k), input_precision="ieee")
         to = at_seed(score, seed) + (head * N + first) * s.TJ + (r[:, None] * s.TJ + c[None, :])
         tl.store(to, product, mask=pair & inside)
@@ -118,23 +118,21 @@ def pairs_score(x, b, score, bits, dropout, N, s: constexpr, TILES: constexpr):
 @triton.jit
 def pairs_read(A, x, b, out, N, s: constexpr, TILES: constexpr):
     """What column i reads, Σ_j A_ij v_j."""
-    FULL: constexpr = s.TP // s.P * s.T
-    D: constexpr = s.H * s.K
     dtype = x[0].dtype.element_ty
     head, seed = tl.program_id(0), from_last(2).to(tl.int64)
     r, example, c = _rows_of_tile(s.T, s.TP, s.P)
     column = head * s.K + tl.arange(0, s.K)
     place = _place_of(c[:, None], c[None, :], r[:, None], N, s.T)
     pair = (example[:, None] == example[None, :]) & (c[:, None] != c[None, :]) & (c[None, :] < s.T)
-    b_v = tl.load(at_seed(b, seed) + 2 * D + column).to(dtype)[None, :]
-    for n in range(_tiles_left(N, FULL, TILES)):
-        first = (tl.program_id(1) * TILES + n) * FULL
-        rows = tl.minimum(N - first, FULL)
+    b_v = tl.load(at_seed(b, seed) + 2 * s.D + column).to(dtype)[None, :]
+    for n in range(_tiles_left(N, s.FULL, TILES)):
+        first = (tl.program_id(1) * TILES + n) * s.FULL
+        rows = tl.minimum(N - first, s.FULL)
         inside = (r < rows)[:, None]
         weights = tl.load(at_seed(A, seed) + head * s.T * N + first + place, mask=pair & inside, other=0.0)
-        v = _load_rows(at_seed(x, seed) + first * s.WIDTH + 2 * D, r, rows, column, s.WIDTH) + b_v
+        v = _load_rows(at_seed(x, seed) + first * s.WIDTH + 2 * s.D, r, rows, column, s.WIDTH) + b_v
         read = tl.dot(weights, v, input_precision="ieee")
-        to = at_seed(out, seed) + first * D + (r[:, None] * D + column[None, :])
+        to = at_seed(out, seed) + first * s.D + (r[:, None] * s.D + column[None, :])
         tl.store(to, read.to(dtype), mask=inside)
 
 
@@ -142,8 +140,6 @@ def pairs_read(A, x, b, out, N, s: constexpr, TILES: constexpr):
 def pairs_read_backward(dread, A, x, b, dA, part, N, s: constexpr, TILES: constexpr):
     """The gradients of A, and of v in v's place; its sums over rows go to `part`."""
     K: constexpr = s.K
-    FULL: constexpr = s.TP // s.P * s.T
-    D: constexpr = s.H * K
     dtype = x[0].dtype.element_ty
     head, seed = tl.program_id(0), from_last(2).to(tl.int64)
     r, example, c = _rows_of_tile(s.T, s.TP, s.P)
@@ -151,39 +147,37 @@ def pairs_read_backward(dread, A, x, b, dA, part, N, s: constexpr, TILES: conste
     same = example[:, None] == example[None, :]
     pair, pair_T = same & (c[None, :] < s.TJ), same & (c[:, None] != c[None, :]) & (c[:, None] < s.T)
     place_T = _place_of(c[None, :], c[:, None], r[None, :], N, s.T)
-    b_v = tl.load(at_seed(b, seed) + 2 * D + column).to(dtype)[None, :]
+    b_v = tl.load(at_seed(b, seed) + 2 * s.D + column).to(dtype)[None, :]
     total = tl.zeros((s.TP // 2, K), tl.float32)
-    for n in range(_tiles_left(N, FULL, TILES)):
-        first = (tl.program_id(1) * TILES + n) * FULL
-        rows = tl.minimum(N - first, FULL)
+    for n in range(_tiles_left(N, s.FULL, TILES)):
+        first = (tl.program_id(1) * TILES + n) * s.FULL
+        rows = tl.minimum(N - first, s.FULL)
         inside, across = (r < rows)[:, None], (r < rows)[None, :]
         A_T = tl.load(at_seed(A, seed) + head * s.T * N + first + place_T, mask=pair_T & across, other=0.0)
-        v = _load_rows(at_seed(x, seed) + first * s.WIDTH + 2 * D, r, rows, column, s.WIDTH) + b_v
-        dy = _load_rows(at_seed(dread, seed) + first * D, r, rows, column, D)
+        v = _load_rows(at_seed(x, seed) + first * s.WIDTH + 2 * s.D, r, rows, column, s.WIDTH) + b_v
+        dy = _load_rows(at_seed(dread, seed) + first * s.D, r, rows, column, s.D)
         dv = tl.dot(A_T, dy, input_precision="ieee")
         product = tl.dot(dy, tl.trans(v), input_precision="ieee")
         to = at_seed(dA, seed) + (head * N + first) * s.TJ + (r[:, None] * s.TJ + c[None, :])
         tl.store(to, product, mask=pair & inside)
         total += halves(dv, s.TP, K)
-        to = at_seed(x, seed) + first * s.WIDTH + 2 * D + (r[:, None] * s.WIDTH + column[None, :])
+        to = at_seed(x, seed) + first * s.WIDTH + 2 * s.D + (r[:, None] * s.WIDTH + column[None, :])
         tl.store(to, dv.to(dtype), mask=inside)
-    tl.store(at_seed(part, seed) + tl.program_id(1) * D + column, tl.sum(total, axis=0))
+    tl.store(at_seed(part, seed) + tl.program_id(1) * s.D + column, tl.sum(total, axis=0))
 
 
 @triton.jit
-def _of_tile(dscore, x, bits, first, place, pair, r, N, column, head, s: constexpr, FULL: constexpr):
+def _of_tile(dscore, x, bits, first, place, pair, r, N, column, head, s: constexpr):
     """What the backward of the scores needs of the tile from row `first` on: gradient, q, k, mask."""
     K: constexpr = s.K
-    D: constexpr = s.H * K
-    BITS: constexpr = K if K < 32 else 32
-    rows = tl.minimum(N - first, FULL)
+    rows = tl.minimum(N - first, s.FULL)
     g = tl.load(dscore + first + place, mask=pair & (r < rows)[:, None], other=0.0)
     q = _load_rows(x + first * s.WIDTH, r, rows, column, s.WIDTH)
-    k = _load_rows(x + first * s.WIDTH + D, r, rows, column, s.WIDTH)
-    kept = tl.zeros((r.shape[0], K // BITS), tl.int32)
+    k = _load_rows(x + first * s.WIDTH + s.D, r, rows, column, s.WIDTH)
+    kept = tl.zeros((r.shape[0], K // s.BITS), tl.int32)
     if bits is not None:
-        word_at = head * (K // BITS) + tl.arange(0, K // BITS)
-        at = first * (D // BITS) + (r[:, None] * (D // BITS) + word_at[None, :])
+        word_at = head * (K // s.BITS) + tl.arange(0, K // s.BITS)
+        at = first * (s.D // s.BITS) + (r[:, None] * (s.D // s.BITS) + word_at[None, :])
         kept = tl.load(bits + at, mask=(r < rows)[:, None], other=0)
     return g, q, k, kept
 
@@ -195,9 +189,6 @@ def pairs_score_backward(dscore, x, b, part, bits, N, s: constexpr, TILES: const
     bits: which keys were kept; None if all were.
     """
     K: constexpr = s.K
-    FULL: constexpr = s.TP // s.P * s.T
-    BITS: constexpr = K if K < 32 else 32
-    D: constexpr = s.H * K
     DROP: constexpr = bits is not None
     dtype = x[0].dtype.element_ty
     head, seed = tl.program_id(0), from_last(2).to(tl.int64)
@@ -206,17 +197,17 @@ def pairs_score_backward(dscore, x, b, part, bits, N, s: constexpr, TILES: const
     place = _place_of(c[:, None], c[None, :], r[:, None], N, s.T)
     pair = (example[:, None] == example[None, :]) & (c[:, None] != c[None, :]) & (c[None, :] < s.T)
     b_q = tl.load(at_seed(b, seed) + column).to(dtype)[None, :]
-    b_k = tl.load(at_seed(b, seed) + D + column).to(dtype)[None, :]
+    b_k = tl.load(at_seed(b, seed) + s.D + column).to(dtype)[None, :]
     dscore, x = at_seed(dscore, seed) + head * s.T * N, at_seed(x, seed)
     if DROP:
         bits = at_seed(bits, seed)
     total_q, total_k = tl.zeros((s.TP // 2, K), tl.float32), tl.zeros((s.TP // 2, K), tl.float32)
-    first = tl.program_id(1) * TILES * FULL
-    g, q, k, kept = _of_tile(dscore, x, bits, first, place, pair, r, N, column, head, s, FULL)
-    for _ in range(_tiles_left(N, FULL, TILES)):
-        following = _of_tile(dscore, x, bits, first + FULL, place, pair, r, N, column, head, s, FULL)
-        inside = r[:, None] < tl.minimum(N - first, FULL)
-        keep = by_bit(kept, K, BITS)
+    first = tl.program_id(1) * TILES * s.FULL
+    g, q, k, kept = _of_tile(dscore, x, bits, first, place, pair, r, N, column, head, s)
+    for _ in range(_tiles_left(N, s.FULL, TILES)):
+        following = _of_tile(dscore, x, bits, first + s.FULL, place, pair, r, N, column, head, s)
+        inside = r[:, None] < tl.minimum(N - first, s.FULL)
+        keep = by_bit(kept, K, s.BITS)
         k = tl.where(keep, k + b_k, 0.0) if DROP else k + b_k
         dq = tl.dot(g, k, input_precision="ieee")
         dk = tl.dot(tl.trans(g), q + b_q, input_precision="ieee")
@@ -225,39 +216,37 @@ def pairs_score_backward(dscore, x, b, part, bits, N, s: constexpr, TILES: const
         total_k += halves(dk, s.TP, K)
         to = x + first * s.WIDTH + (r[:, None] * s.WIDTH + column[None, :])
         tl.store(to, dq.to(dtype), mask=inside)
-        tl.store(to + D, dk.to(dtype), mask=inside)
+        tl.store(to + s.D, dk.to(dtype), mask=inside)
         g, q, k, kept = following
-        first += FULL
-    to = at_seed(part, seed) + tl.program_id(1) * (2 * D) + column
+        first += s.FULL
+    to = at_seed(part, seed) + tl.program_id(1) * (2 * s.D) + column
     tl.store(to, tl.sum(total_q, axis=0))
-    tl.store(to + D, tl.sum(total_k, axis=0))
+    tl.store(to + s.D, tl.sum(total_k, axis=0))
 
 
-def score(x: Tensor, b: Tensor, scores: Tensor, bits: Tensor, T: int, dropout: Dropout) -> None:
+def score(x: Tensor, b: Tensor, scores: Tensor, bits: Tensor, s: Shape, dropout: Dropout) -> None:
     """x: (S, N, 3D + 2H), b: (S, 3D + 2H) -> scores: (S, H, N, TJ), and bits of the kept keys: (S, N, …)."""
-    s, N = Shape.of(x, scores.shape[1], T), x.shape[1]
-    meta = {"TILES": TILES, "maxnreg": SCORE_REGISTERS} | ALONE
-    pairs_score[s.grid(x, TILES)](*by_seed(x, b, scores, bits), dropout.stream, N, s, **meta)
+    tensors, meta = by_seed(x, b, scores, bits), {"TILES": TILES, "maxnreg": SCORE_REGISTERS} | ALONE
+    pairs_score[s.grid(x, TILES)](*tensors, dropout.stream, x.shape[1], s, **meta)
 
 
-def read(A: Tensor, x: Tensor, b: Tensor, out: Tensor) -> None:
+def read(A: Tensor, x: Tensor, b: Tensor, out: Tensor, s: Shape) -> None:
     """A: (S, H, T, N) -> out: (S, N, D)."""
-    s, N = Shape.of(x, *A.shape[1:3]), x.shape[1]
-    pairs_read[s.grid(x, TILES)](*by_seed(A, x, b, out), N, s, TILES=TILES, **ALONE)
+    pairs_read[s.grid(x, TILES)](*by_seed(A, x, b, out), x.shape[1], s, TILES=TILES, **ALONE)
 
 
-def read_backward(dread: Tensor, A: Tensor, x: Tensor, b: Tensor, dA: Tensor, part: Tensor) -> None:
+def read_backward(dread: Tensor, A: Tensor, x: Tensor, b: Tensor, dA: Tensor, part: Tensor, s: Shape) -> None:
     """dA: (S, H, N, TJ); the gradient of v, in its place; part: (S, parts(N, T, READ_BACK), D)."""
-    s, N = Shape.of(x, *A.shape[1:3]), x.shape[1]
     meta = {"TILES": READ_BACK, "maxnreg": READ_BACK_REGISTERS} | ALONE
-    pairs_read_backward[s.grid(x, READ_BACK)](*by_seed(dread, A, x, b, dA, part), N, s, **meta)
+    pairs_read_backward[s.grid(x, READ_BACK)](*by_seed(dread, A, x, b, dA, part), x.shape[1], s, **meta)
 
 
-def score_backward(dscores: Tensor, x: Tensor, b: Tensor, part: Tensor, bits: Tensor | None) -> None:
+def score_backward(
+    dscores: Tensor, x: Tensor, b: Tensor, part: Tensor, bits: Tensor | None, s: Shape
+) -> None:
     """dscores: (S, H, T, N); the gradients of q and k in their places; part: (S, …, 2D).
 
     bits: as `score` left them, None without dropout.
     """
-    s, N = Shape.of(x, *dscores.shape[1:3]), x.shape[1]
     meta = {"TILES": SCORE_BACK, "maxnreg": SCORE_BACK_REGISTERS} | ALONE
-    pairs_score_backward[s.grid(x, SCORE_BACK)](*by_seed(dscores, x, b, part, bits), N, s, **meta)
+    pairs_score_backward[s.grid(x, SCORE_BACK)](*by_seed(dscores, x, b, part, bits), x.shape[1], s, **meta)

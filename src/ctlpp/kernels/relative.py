@@ -9,7 +9,7 @@ past the last example are zeros that see each other.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import triton
 import triton.language as tl
@@ -25,36 +25,31 @@ WARPS, STAGES = 1, 1
 REGISTERS: int | None = None  # at most, a thread of the backward
 
 
+Sums = tuple[Tensor, Tensor]
+Vectors = tuple[Any, ...]  # `together`: u and v, (S, H, K), and scale, (S,)
+
+
 class Shape(NamedTuple):
     """The sizes that kernels are compiled for."""
 
     T: int  # columns of an example
     TP: int  # rows of a tile
+    FULL: int  # … that are used
     RP: int  # offsets, in a power of two
     H: int
     K: int
+    D: int
+    BITS: int  # of a word of the mask
 
     @staticmethod
     def of(r: Tensor, vectors: Vectors) -> Shape:
-        T = (r.shape[1] + 1) // 2
-        return Shape(T, TILE, max(16, triton.next_power_of_2(2 * T - 1)), *vectors.u.shape[1:])
+        T, (H, K) = (r.shape[1] + 1) // 2, vectors[0].shape[1:]
+        RP = max(16, triton.next_power_of_2(2 * T - 1))
+        return Shape(T, TILE, TILE // T * T, RP, H, K, H * K, min(K, 32))
 
     def grid(self, x: Tensor, tiles: int) -> tuple[int, int, int]:
         """Heads, blocks of so many tiles, seeds."""
-        return self.H, blocks(x.shape[1], self.TP // self.T * self.T * tiles), x.shape[0]
-
-
-class Vectors(NamedTuple):
-    """The learned numbers beside the matrices, views of rows of one matrix."""
-
-    u: Tensor  # (S, H, K)
-    v: Tensor  # (S, H, K)
-    scale: Tensor  # (S,)
-
-    @property
-    def views(self) -> tuple[Tensor, Tensor, Tensor, int]:
-        """As kernels take them: with the elements from one seed to the next."""
-        return *self, self.u.stride(0)
+        return self.H, blocks(x.shape[1], self.FULL * tiles), x.shape[0]
 
 
 @triton.jit
@@ -98,36 +93,33 @@ def _attention(q, qu, k, r, position, scale, factor, i, j, T: constexpr, RP: con
 @triton.jit
 def relative_forward(x, r, out, bits, vectors, dropout, factor, N, s: constexpr, TILES: constexpr):
     """Grid (heads, blocks of TILES tiles, seeds)."""
-    FULL: constexpr = s.TP // s.T * s.T  # rows of a tile that are used
-    BITS: constexpr = s.K if s.K < 32 else 32  # of a word of the mask
-    D: constexpr = s.H * s.K
     dtype = x[0].dtype.element_ty
     head, seed = tl.program_id(0), from_last(2).to(tl.int64)
     i, j, offset = tl.arange(0, s.TP), tl.arange(0, s.TP), tl.arange(0, s.RP)
     column, p = head * s.K + tl.arange(0, s.K), seed * vectors[3]
-    r_at = at_seed(r, seed) + offset[:, None] * D + column[None, :]
+    r_at = at_seed(r, seed) + offset[:, None] * s.D + column[None, :]
     r = tl.load(r_at, mask=offset[:, None] < 2 * s.T - 1, other=0.0)
     u = tl.load(vectors[0] + p + column).to(dtype)[None, :]
     positions = _position(r, tl.load(vectors[1] + p + column)[None, :], i, j, s.T, s.RP)
     scale = tl.load(vectors[2] + p)
     key = 0 if dropout is None else tl.load(dropout[0] + seed)
-    for n in range(tl.minimum(TILES, tl.cdiv(N, FULL) - tl.program_id(1) * TILES)):
-        first = (tl.program_id(1) * TILES + n).to(tl.int64) * FULL  # row
-        inside = (i < tl.minimum(N - first, FULL).to(tl.int32))[:, None]
-        x_at = at_seed(x, seed) + first * (3 * D) + (i[:, None] * (3 * D) + column[None, :])
+    for n in range(tl.minimum(TILES, tl.cdiv(N, s.FULL) - tl.program_id(1) * TILES)):
+        first = (tl.program_id(1) * TILES + n).to(tl.int64) * s.FULL  # row
+        inside = (i < tl.minimum(N - first, s.FULL).to(tl.int32))[:, None]
+        x_at = at_seed(x, seed) + first * (3 * s.D) + (i[:, None] * (3 * s.D) + column[None, :])
         q = tl.load(x_at, mask=inside, other=0.0)
-        k = tl.load(x_at + D, mask=inside, other=0.0)
-        value = tl.load(x_at + 2 * D, mask=inside, other=0.0)
+        k = tl.load(x_at + s.D, mask=inside, other=0.0)
+        value = tl.load(x_at + 2 * s.D, mask=inside, other=0.0)
         if dropout is not None:
-            start = key + (dropout[1] + first * (D // 4)) * GOLDEN
-            kept = keep_bits(start, i * (D // 4) + head * (s.K // 4), dropout[3], s.K, BITS)
-            word_at = head * (s.K // BITS) + tl.arange(0, s.K // BITS)
-            bits_at = first * (D // BITS) + (i[:, None] * (D // BITS) + word_at[None, :])
+            start = key + (dropout[1] + first * (s.D // 4)) * GOLDEN
+            kept = keep_bits(start, i * (s.D // 4) + head * (s.K // 4), dropout[3], s.K, s.BITS)
+            word_at = head * (s.K // s.BITS) + tl.arange(0, s.K // s.BITS)
+            bits_at = first * (s.D // s.BITS) + (i[:, None] * (s.D // s.BITS) + word_at[None, :])
             tl.store(at_seed(bits, seed) + bits_at, kept, mask=inside)
-            k = tl.where(by_bit(kept, s.K, BITS), k, 0.0)
+            k = tl.where(by_bit(kept, s.K, s.BITS), k, 0.0)
         _, A = _attention(q, q + u, k, r, positions, scale, factor, i, j, s.T, s.RP)
         read = tl.dot(A.to(dtype), value, input_precision="ieee")
-        to = at_seed(out, seed) + first * D + (i[:, None] * D + column[None, :])
+        to = at_seed(out, seed) + first * s.D + (i[:, None] * s.D + column[None, :])
         tl.store(to, read.to(dtype), mask=inside)
 
 
@@ -140,14 +132,11 @@ def relative_backward(dread, x, r, part, scalar, bits, vectors, factor, N, s: co
     K: constexpr = s.K
     TP: constexpr = s.TP
     RP: constexpr = s.RP
-    FULL: constexpr = TP // s.T * s.T
-    BITS: constexpr = K if K < 32 else 32
-    D: constexpr = s.H * K
     dtype = x[0].dtype.element_ty
     head, seed = tl.program_id(0), from_last(2).to(tl.int64)
     i, j, offset = tl.arange(0, TP), tl.arange(0, TP), tl.arange(0, RP)
     column, p = head * K + tl.arange(0, K), seed * vectors[3]
-    r_at = offset[:, None] * D + column[None, :]
+    r_at = offset[:, None] * s.D + column[None, :]
     r = tl.load(at_seed(r, seed) + r_at, mask=offset[:, None] < 2 * s.T - 1, other=0.0)
     u = tl.load(vectors[0] + p + column).to(dtype)[None, :]
     v = tl.load(vectors[1] + p + column)[None, :]
@@ -155,20 +144,20 @@ def relative_backward(dread, x, r, part, scalar, bits, vectors, factor, N, s: co
     scale = tl.load(vectors[2] + p)
     dr, du = tl.zeros((RP, K), tl.float32), tl.zeros((TP // 2, K), tl.float32)
     dpositions, dscale = tl.zeros((TP, TP), tl.float32), tl.zeros((TP // 2, TP), tl.float32)
-    for n in range(tl.minimum(TILES, tl.cdiv(N, FULL) - tl.program_id(1) * TILES)):
-        first = (tl.program_id(1) * TILES + n).to(tl.int64) * FULL  # row
-        inside = (i < tl.minimum(N - first, FULL).to(tl.int32))[:, None]
-        x_at = at_seed(x, seed) + first * (3 * D) + (i[:, None] * (3 * D) + column[None, :])
+    for n in range(tl.minimum(TILES, tl.cdiv(N, s.FULL) - tl.program_id(1) * TILES)):
+        first = (tl.program_id(1) * TILES + n).to(tl.int64) * s.FULL  # row
+        inside = (i < tl.minimum(N - first, s.FULL).to(tl.int32))[:, None]
+        x_at = at_seed(x, seed) + first * (3 * s.D) + (i[:, None] * (3 * s.D) + column[None, :])
         q = tl.load(x_at, mask=inside, other=0.0)
-        k = tl.load(x_at + D, mask=inside, other=0.0)
-        value = tl.load(x_at + 2 * D, mask=inside, other=0.0)
-        dy_at = at_seed(dread, seed) + first * D + (i[:, None] * D + column[None, :])
+        k = tl.load(x_at + s.D, mask=inside, other=0.0)
+        value = tl.load(x_at + 2 * s.D, mask=inside, other=0.0)
+        dy_at = at_seed(dread, seed) + first * s.D + (i[:, None] * s.D + column[None, :])
         dy = tl.load(dy_at, mask=inside, other=0.0).to(dtype)
         keep = tl.full((TP, K), True, tl.int1)
         if bits is not None:
-            word_at = head * (K // BITS) + tl.arange(0, K // BITS)
-            bits_at = first * (D // BITS) + (i[:, None] * (D // BITS) + word_at[None, :])
-            keep = by_bit(tl.load(at_seed(bits, seed) + bits_at, mask=inside, other=0), K, BITS)
+            word_at = head * (K // s.BITS) + tl.arange(0, K // s.BITS)
+            bits_at = first * (s.D // s.BITS) + (i[:, None] * (s.D // s.BITS) + word_at[None, :])
+            keep = by_bit(tl.load(at_seed(bits, seed) + bits_at, mask=inside, other=0), K, s.BITS)
             k = tl.where(keep, k, 0.0)
         qu = q + u
         score, A = _attention(q, qu, k, r, positions, scale, factor, i, j, s.T, RP)
@@ -188,13 +177,13 @@ def relative_backward(dread, x, r, part, scalar, bits, vectors, factor, N, s: co
         du += halves(dq, TP, K)
         dq += tl.dot(shifted, r, input_precision="ieee")
         tl.store(x_at, dq.to(dtype), mask=inside)
-        tl.store(x_at + D, dk.to(dtype), mask=inside)
-        tl.store(x_at + 2 * D, dvalue.to(dtype), mask=inside)
+        tl.store(x_at + s.D, dk.to(dtype), mask=inside)
+        tl.store(x_at + 2 * s.D, dvalue.to(dtype), mask=inside)
     by_offset = tl.sum(_shift_back(dpositions, i, offset, s.T, TP), axis=0)[:, None]  # (RP, 1)
-    to = at_seed(part, seed) + tl.program_id(1) * ((2 * s.T + 1) * D)
+    to = at_seed(part, seed) + tl.program_id(1) * ((2 * s.T + 1) * s.D)
     tl.store(to + r_at, dr + by_offset * v, mask=offset[:, None] < 2 * s.T - 1)
-    tl.store(to + (2 * s.T - 1) * D + column, tl.sum(du, axis=0))
-    tl.store(to + 2 * s.T * D + column, tl.sum(by_offset * r.to(tl.float32), axis=0))
+    tl.store(to + (2 * s.T - 1) * s.D + column, tl.sum(du, axis=0))
+    tl.store(to + 2 * s.T * s.D + column, tl.sum(by_offset * r.to(tl.float32), axis=0))
     tl.store(at_seed(scalar, seed) + tl.program_id(1) * s.H + head, tl.sum(dscale))
 
 
@@ -212,7 +201,7 @@ def relative_mask(mask, dropout, stride, size, BLOCK: constexpr):
 def forward(x: Tensor, r: Tensor, vectors: Vectors, read: Tensor, bits: Tensor, dropout: Dropout) -> None:
     """x: (S, N, 3D), r: (S, 2T − 1, D) -> read: (S, N, D), and bits of the kept keys: (S, N, …)."""
     s, tensors = Shape.of(r, vectors), by_seed(x, r, read, bits)
-    inputs = *tensors, vectors.views, dropout.stream, dropout.factor, x.shape[1]
+    inputs = *tensors, vectors, dropout.stream, dropout.factor, x.shape[1]
     meta = {"TILES": FORWARD, "num_warps": WARPS, "num_stages": STAGES}
     relative_forward[s.grid(x, FORWARD)](*inputs, s, **meta)
 
@@ -222,20 +211,16 @@ def parts(N: int, T: int) -> int:
     return blocks(N, TILE // T * T * BACKWARD)
 
 
-class Sums(NamedTuple):
-    """Partial sums of a backward: for r, u, v, (S, parts, 2T + 1, D), and for scale, (S, parts, H)."""
-
-    vectors: Tensor
-    scale: Tensor
-
-
 def backward(
     dread: Tensor, x: Tensor, r: Tensor, vectors: Vectors, bits: Tensor, sums: Sums, dropout: Dropout
 ) -> None:
-    """The gradient of x, in its place."""
+    """The gradient of x, in its place.
+
+    sums: partial ones for r, u, v, (S, parts, 2T + 1, D), and for scale, (S, parts, H).
+    """
     s, tensors = Shape.of(r, vectors), by_seed(dread, x, r, *sums, bits if dropout.some else None)
     meta = {"TILES": BACKWARD, "num_warps": WARPS, "num_stages": STAGES, "maxnreg": REGISTERS}
-    inputs = *tensors, vectors.views, dropout.factor, x.shape[1]
+    inputs = *tensors, vectors, dropout.factor, x.shape[1]
     relative_backward[s.grid(x, BACKWARD)](*inputs, s, **meta)
 
 

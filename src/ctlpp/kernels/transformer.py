@@ -10,253 +10,180 @@ Shapes: S seeds, N rows, D width, F hidden units, H heads.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import gcd
 from typing import cast
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from ctlpp.kernels import embedding, ffn, norm, relative
-from ctlpp.kernels.dropout import Dropout, Layout, mask_words
-from ctlpp.kernels.launch import Views, of_transposed, times
+from ctlpp.kernels.dropout import Layers, mask_words
+from ctlpp.kernels.launch import Views, are_powers, of_transposed, times, together
 from ctlpp.models.transformer import Transformer, TransformerLayer, sinusoids
 
-MOST_COLUMNS = 16
+COLUMNS = 16  # that the attention kernels can hold, the start column included
 SPLIT = 4  # products that the gradient of a seed's weight is summed from: one would leave most of a GPU idle
 
 
-def supports(model: nn.Module, columns: int = 1) -> bool:
-    """Whether this path computes what the model does on so many columns, the start column included."""
-    if type(model) is not Transformer or len(model.layers) != 1 or columns > MOST_COLUMNS:
-        return False
-    layer = shared_layer(model)
+def supports(model: Transformer, tokens: int) -> bool:
+    """Whether this path computes what the model does on inputs of so many tokens."""
+    layer = cast(TransformerLayer, model.layers[0])
     sizes = model.width, model.width // layer.attend.heads, layer.up.out_features
-    return (
-        all(size >= 16 and size & (size - 1) == 0 for size in sizes)
-        and all(0 <= rate < 1 for rate in dropout_rates(layer).values())
-        and all(of.eps == norm.EPS for of in (layer.norm_a, layer.norm_h))
-    )
-
-
-def shared_layer(model: Transformer) -> TransformerLayer:
-    return cast(TransformerLayer, model.layers[0])
-
-
-def dropout_rates(layer: TransformerLayer) -> dict[str, float]:
-    """In the order in which the layer calls its dropouts."""
-    key, rest = layer.attend.dropout.p, layer.dropout.p
-    return {"key": key, "position": key, "out": rest, "hidden": rest, "ffn": rest}
-
-
-@dataclass
-class Weights:
-    """The layer's weights as the products and kernels want them."""
-
-    qkv: Tensor  # (S, 3D, D)
-    out: Tensor
-    up: Tensor  # (S, F, D)
-    b_up: Tensor
-    down: Tensor  # (S, D, F)
-    position: Tensor  # (S, D, D), float32
-    vectors: relative.Vectors
-    norm_a: norm.Vectors
-    norm_h: norm.Vectors  # with the bias of `down`
-
-    @staticmethod
-    def of(w: Views, dtype: torch.dtype) -> Weights:
-        def the(name: str) -> Tensor:
-            return w[f"layers.0.{name}"]
-
-        return Weights(
-            qkv=the("attend.qkv.weight").to(dtype),
-            out=the("attend.out.weight").to(dtype),
-            up=the("up.weight").to(dtype),
-            b_up=the("up.bias"),
-            down=the("down.weight").to(dtype),
-            position=the("attend.position.weight"),
-            vectors=relative.Vectors(the("attend.u"), the("attend.v"), the("attend.scale")),
-            norm_a=norm.Vectors(the("norm_a.weight"), the("norm_a.bias")),
-            norm_h=norm.Vectors(the("norm_h.weight"), the("norm_h.bias"), the("down.bias")),
-        )
+    rates = layer.dropout.p, layer.attend.dropout.p
+    return len(model.layers) == 1 and tokens < COLUMNS and are_powers(*sizes) and max(rates) < 1
 
 
 class Pass:
-    """One forward over a batch, kept for the backward.
+    """A forward over a batch, and the backward.
 
-    The classifier reads column 0 alone, so the last layer goes on with B rows instead of N behind its
-    attention. Rows of all layers lie one after the other: (S, (depth − 1) · N + B, …), or (S, depth · N, …)
-    for what attention needs.
+    What attention needs has rows of all columns in the last layer, too.
     """
 
-    def __init__(self, model: Transformer, w: Views, keys: Tensor, ids: Tensor, dtype: torch.dtype) -> None:
-        self.keys, self.weights, self.dtype = keys, Weights.of(w, dtype), dtype
-        self.S, (self.B, self.T), self.depth = len(keys), ids.shape[-2:], model.depth
-        self.N, self.D, self.F = self.B * self.T, model.width, self.weights.b_up.shape[1]
-        rows = {"key": self.N, "position": 2 * self.T - 1, "out": self.N, "hidden": self.N, "ffn": self.N}
-        sizes = {name: n * (self.F if name == "hidden" else self.D) for name, n in rows.items()}
-        self.dropouts = Layout(dropout_rates(shared_layer(model)), sizes)
-        self.h, self.x = self.room(self.D, whole=True), self.room(3 * self.D, whole=True)
-        words = mask_words(*self.weights.vectors.u.shape[1:])
-        self.bits = self.room(words, torch.int32, whole=True)  # which keys are kept
-        self.read, self.o, self.a, self.d = (self.room(self.D) for _ in range(4))
+    def __init__(
+        self, model: Transformer, w: Views, keys: Tensor, tokens: Tensor, dtype: torch.dtype
+    ) -> None:
+        """tokens: (B, T − 1) or (S, B, T − 1)."""
+        self.ids, self.table = F.pad(tokens, (1, 0), value=model.start), w["embed.weight"]
+        layer, (B, self.T) = cast(TransformerLayer, model.layers[0]), self.ids.shape[-2:]
+        self.S, self.N, self.depth = len(keys), B * self.T, model.depth
+        self.D, self.F, self.offsets = model.width, layer.up.out_features, 2 * self.T - 1
+        key, rest = layer.attend.dropout.p, layer.dropout.p
+        dropouts = {"key": (key, self.N * self.D), "position": (key, self.offsets * self.D)}
+        dropouts |= {"out": (rest, self.N * self.D), "hidden": (rest, self.N * self.F)}
+        dropouts |= {"ffn": (rest, self.N * self.D)}
+        L = self.layers = Layers(keys, self.N, self.T, self.depth, dtype, dropouts)
+
+        def the(*names: str) -> list[Tensor]:
+            return [w[f"layers.0.{name}"] for name in names]
+
+        matrices = the("attend.qkv.weight", "attend.out.weight", "up.weight", "down.weight")
+        self.w_qkv, self.w_out, self.w_up, self.w_down = (matrix.to(dtype) for matrix in matrices)
+        self.b_up, position = the("up.bias", "attend.position.weight")
+        self.vectors = together(*the("attend.u", "attend.v", "attend.scale"))
+        self.norm_a = norm.Vectors(*the("norm_a.weight", "norm_a.bias"))
+        self.norm_h = norm.Vectors(*the("norm_h.weight", "norm_h.bias", "down.bias"))
+
+        self.h, self.x = L.room(self.D, last=self.N), L.room(3 * self.D, last=self.N)
+        words = mask_words(*self.vectors[0].shape[1:])
+        self.bits = L.room(words, last=self.N, dtype=torch.int32)  # which keys are kept
+        self.read, self.o, self.a, self.d = (L.room(self.D) for _ in range(4))
         # 1 / deviation, of the norms
-        self.a_scale, self.h_scale = (self.room(1, torch.float32) for _ in range(2))
-        self.pre, self.act = self.room(self.F), self.room(self.F)
-        self.h_first = self.h.new_empty(self.S, self.B, self.D)  # the state that the last layer adds to
+        self.a_scale, self.h_scale = (L.room(1, dtype=torch.float32) for _ in range(2))
+        self.pre, self.act = L.room(self.F), L.room(self.F)
+        self.h_first = self.h.new_empty(self.S, B, self.D)  # the state that the last layer adds to
         distances = torch.arange(1 - self.T, self.T, device=keys.device, dtype=torch.float32)
         self.waves = sinusoids(distances, self.D)
         self.mask = self.position_mask()
-        positions = torch.matmul(self.waves, self.weights.position.mT)  # (S, 2T − 1, D)
+        positions = torch.matmul(self.waves, position.mT)  # (S, 2T − 1, D)
         self.r = (positions[:, None] * self.mask).to(dtype)  # (S, depth, 2T − 1, D)
-
-    def room(self, width: int, dtype: torch.dtype | None = None, *, whole: bool = False) -> Tensor:
-        rows = (self.depth - 1) * self.N + (self.N if whole else self.B)
-        return torch.empty(self.S, rows, width, dtype=dtype or self.dtype, device=self.keys.device)
-
-    def of(self, rows: Tensor, n: int) -> Tensor:
-        """The rows of layer n."""
-        return rows[:, n * self.N : (n + 1) * self.N]
-
-    def first(self, rows: Tensor) -> Tensor:
-        """Column 0 of every example. (S, N, W) -> (S, B, W)"""
-        return rows.view(self.S, self.B, self.T, -1)[:, :, 0]
-
-    def last(self, n: int) -> bool:
-        return n == self.depth - 1
-
-    def state(self, n: int) -> Tensor:
-        """The state that layer n adds to: all columns, or column 0 in the last layer."""
-        return self.h_first if self.last(n) else self.of(self.h, n)
-
-    def dropout(self, name: str, n: int) -> Dropout:
-        return self.dropouts.at(name, n, self.keys, self.T if self.last(n) and name != "key" else 1)
 
     def position_mask(self) -> Tensor:
         """What the dropouts do to the position keys of all layers, (S, depth, 2T − 1, D)."""
-        mask = torch.ones(self.S, self.depth, 2 * self.T - 1, self.D, device=self.keys.device)
-        first, second = (self.dropouts.at("position", n, self.keys) for n in range(2))
+        mask = torch.ones(self.S, self.depth, self.offsets, self.D, device=self.h.device)
+        first, second = (self.layers.dropout("position", n) for n in range(2))
         if first.some:
             relative.fill_mask(mask, first, second)
         return mask
 
-    def forward(self, table: Tensor, ids: Tensor) -> Tensor:
-        """Column 0 after the last layer, (S, B, D). table: (S, V, D), ids: (B, T) or (S, B, T)."""
-        W = self.weights
-        embedding.look_up(table, ids, self.of(self.h, 0))
+    def forward(self) -> Tensor:
+        """Column 0 after the last layer, (S, B, D)."""
+        L = self.layers
+        embedding.look_up(self.table, self.ids, L.of(self.h, 0))
         for n in range(self.depth):
-            x, bits, read, o = (self.of(rows, n) for rows in (self.x, self.bits, self.read, self.o))
-            a, pre, act, d = (self.of(rows, n) for rows in (self.a, self.pre, self.act, self.d))
-            times(self.of(self.h, n), W.qkv, out=x)
-            whole = x.new_empty(self.S, self.N, self.D) if self.last(n) else read
-            relative.forward(x, self.r[:, n], W.vectors, whole, bits, self.dropout("key", n))
-            if self.last(n):
-                read.copy_(self.first(whole))
-                self.h_first.copy_(self.first(self.of(self.h, n)))
-            h = self.state(n)
-            times(read, W.out, out=o)
-            norm.forward(h, o, W.norm_a, a, self.of(self.a_scale, n), self.dropout("out", n))
-            times(a, W.up, out=pre)
-            ffn.activate(pre, W.b_up, act, self.dropout("hidden", n), gelu=False)
-            times(act, W.down, out=d)
-            new = torch.empty_like(h) if self.last(n) else self.of(self.h, n + 1)
-            norm.forward(a, d, W.norm_h, new, self.of(self.h_scale, n), self.dropout("ffn", n))
+            h, x, bits, read, o = (L.of(rows, n) for rows in (self.h, self.x, self.bits, self.read, self.o))
+            a, pre, act, d = (L.of(rows, n) for rows in (self.a, self.pre, self.act, self.d))
+            times(h, self.w_qkv, out=x)
+            whole = x.new_empty(self.S, self.N, self.D) if L.last(n) else read
+            relative.forward(x, self.r[:, n], self.vectors, whole, bits, L.dropout("key", n))
+            if L.last(n):
+                read.copy_(L.first(whole))
+                h = self.h_first.copy_(L.first(h))
+            times(read, self.w_out, out=o)
+            norm.forward(h, o, self.norm_a, a, L.of(self.a_scale, n), L.dropout("out", n))
+            times(a, self.w_up, out=pre)
+            ffn.activate(pre, self.b_up, act, L.dropout("hidden", n), gelu=False)
+            times(act, self.w_down, out=d)
+            new = torch.empty_like(h) if L.last(n) else L.of(self.h, n + 1)
+            norm.forward(a, d, self.norm_h, new, L.of(self.h_scale, n), L.dropout("ffn", n))
         return new
 
-
-class Backward:
-    """Runs a pass backwards. Sums over rows that kernels leave per block are added up at the end."""
-
-    def __init__(self, run: Pass, gradient: Views) -> None:
-        self.run, self.g = run, gradient
-        self.a_part, self.h_part = (self.part(norm.parts(run.N), vectors * run.D) for vectors in (2, 3))
-        self.up_part = self.part(ffn.activate_parts(run.N), run.F)
-        n, heads = relative.parts(run.N, run.T), run.weights.vectors.u.shape[1]
-        self.attend = relative.Sums(self.part(n, 2 * run.T + 1, run.D), self.part(n, heads))
-
-    def part(self, *shape: int) -> Tensor:
-        """Room for sums; the last layer, which has fewer rows, leaves zeros."""
-        part = torch.empty(self.run.S, self.run.depth, *shape, device=self.run.keys.device)
-        part[:, -1].zero_()
-        return part
-
-    def __call__(self, dread_out: Tensor) -> tuple[Tensor, Tensor | None]:
-        """From the gradient of column 0 after the last layer to the two summands of the first state's.
+    def backward(self, dread_out: Tensor, g: Views) -> None:
+        """From the gradient of column 0 after the last layer to all others.
 
         The gradients of x, o, pre and d take their places.
         """
-        run, W = self.run, self.run.weights
+        L = self.layers
+        self.make_parts()
         dh, more = dread_out, None  # what dh lacks
-        for n in reversed(range(run.depth)):
-            x, bits, o, pre, d = (run.of(rows, n) for rows in (run.x, run.bits, run.o, run.pre, run.d))
-            out, hidden, last, key = (run.dropout(name, n) for name in ("out", "hidden", "ffn", "key"))
-            scale, part = run.of(run.h_scale, n), self.h_part[:, n]
-            norm.backward((dh, more), d, scale, W.norm_h, dh, part, last, add=False)
-            dact = torch.bmm(d, W.down)
-            ffn.activate_backward(dact, pre, W.b_up, self.up_part[:, n], hidden, gelu=False)
-            more, scale, part = torch.bmm(pre, W.up), run.of(run.a_scale, n), self.a_part[:, n]
-            norm.backward((dh, more), o, scale, W.norm_a, dh, part, out, add=False)
-            dread, sums = torch.bmm(o, W.out), relative.Sums(*(part[:, n] for part in self.attend))
-            dread = self.spread(dread) if run.last(n) else dread
-            relative.backward(dread, x, run.r[:, n], W.vectors, bits, sums, key)
-            more = torch.bmm(x, W.qkv)
-            if run.last(n):
-                run.first(more).add_(dh)
+        for n in reversed(range(self.depth)):
+            x, bits, o, pre, d = (L.of(rows, n) for rows in (self.x, self.bits, self.o, self.pre, self.d))
+            of_norm = self.norm_h, dh, self.h_part[:, n], L.dropout("ffn", n)
+            norm.backward((dh, more), d, L.of(self.h_scale, n), *of_norm, add=False)
+            dact, hidden = torch.bmm(d, self.w_down), L.dropout("hidden", n)
+            ffn.activate_backward(dact, pre, self.b_up, self.up_part[:, n], hidden, gelu=False)
+            more = torch.bmm(pre, self.w_up)
+            of_norm = self.norm_a, dh, self.a_part[:, n], L.dropout("out", n)
+            norm.backward((dh, more), o, L.of(self.a_scale, n), *of_norm, add=False)
+            dread, sums = torch.bmm(o, self.w_out), (self.vectors_part[:, n], self.scale_part[:, n])
+            dread = self.spread(dread) if L.last(n) else dread
+            relative.backward(dread, x, self.r[:, n], self.vectors, bits, sums, L.dropout("key", n))
+            more = torch.bmm(x, self.w_qkv)
+            if L.last(n):
+                L.first(more).add_(dh)
                 dh, more = more, None
-        self.weight_gradients()
-        self.sums()
-        return dh, more
+        self.matrix_gradients(g)
+        self.vector_gradients(g)
+        embedding.gradient(self.ids, dh, more, out=g["embed.weight"])
+
+    def make_parts(self) -> None:
+        """Room for the sums over rows that kernels leave per block; the last layer leaves fewer."""
+        n = relative.parts(self.N, self.T)
+        shapes: list[tuple[int, ...]] = [(norm.BACK.parts(self.N), vectors * self.D) for vectors in (2, 3)]
+        shapes += [
+            (ffn.BACK.parts(self.N), self.F),
+            (n, 2 * self.T + 1, self.D),
+            (n, self.vectors[0].shape[1]),
+        ]
+        parts = [torch.empty(self.S, self.depth, *shape, device=self.h.device) for shape in shapes]
+        for part in parts:
+            part[:, -1].zero_()
+        self.a_part, self.h_part, self.up_part, self.vectors_part, self.scale_part = parts
 
     def spread(self, first: Tensor) -> Tensor:
         """Zeros but for column 0. (S, B, D) -> (S, N, D)"""
-        whole = first.new_zeros(self.run.S, self.run.N, self.run.D)
-        self.run.first(whole).copy_(first)
+        whole = first.new_zeros(self.S, self.N, self.D)
+        self.layers.first(whole).copy_(first)
         return whole
 
-    def weight_gradients(self) -> None:
+    def matrix_gradients(self, g: Views) -> None:
         """The products over the rows of all layers."""
-        run = self.run
         pairs = {
-            "attend.qkv.weight": (run.x, run.h),
-            "attend.out.weight": (run.o, run.read),
-            "up.weight": (run.pre, run.a),
-            "down.weight": (run.d, run.act),
+            "attend.qkv.weight": (self.x, self.h),
+            "attend.out.weight": (self.o, self.read),
+            "up.weight": (self.pre, self.a),
+            "down.weight": (self.d, self.act),
         }
         for name, (dy, x) in pairs.items():
             split = gcd(x.shape[1], SPLIT)
-            parts = of_transposed(*(rows.view(run.S * split, -1, rows.shape[-1]) for rows in (dy, x)))
-            self.put(name, parts.view(run.S, split, *parts.shape[1:]).sum(1))
+            parts = of_transposed(*(rows.view(self.S * split, -1, rows.shape[-1]) for rows in (dy, x)))
+            put(g, parts.view(self.S, split, *parts.shape[1:]).sum(1), name)
 
-    def sums(self) -> None:
+    def vector_gradients(self, g: Views) -> None:
         """The gradients that the kernels left as partial sums."""
-        run, offsets = self.run, 2 * self.run.T - 1
-        self.put("up.bias", self.up_part.sum((1, 2)))
-        names = ("norm_a.weight", "norm_a.bias"), ("norm_h.weight", "norm_h.bias", "down.bias")
-        for of_norm, part in zip(names, (self.a_part, self.h_part), strict=True):
-            for name, values in zip(of_norm, part.sum((1, 2)).chunk(len(of_norm), 1), strict=True):
-                self.put(name, values)
-        by_layer = self.attend.vectors.sum(2)  # (S, depth, 2T + 1, D)
-        dpositions = (by_layer[:, :, :offsets] * run.mask).sum(1)  # (S, 2T − 1, D)
-        self.put("attend.position.weight", torch.matmul(dpositions.mT, run.waves))
-        du, dv = by_layer[:, :, offsets:].sum(1).unbind(1)
-        self.put("attend.u", du)
-        self.put("attend.v", dv)
-        self.put("attend.scale", self.attend.scale.sum((1, 2, 3)))
-        self.g["layers.0.attend.bias"].zero_()  # softmax does not feel it
-
-    def put(self, name: str, values: Tensor) -> None:
-        to = self.g[f"layers.0.{name}"]
-        to.copy_(values.view_as(to))
+        put(g, self.up_part.sum((1, 2)), "up.bias")
+        put(g, self.a_part.sum((1, 2)), "norm_a.weight", "norm_a.bias")
+        put(g, self.h_part.sum((1, 2)), "norm_h.weight", "norm_h.bias", "down.bias")
+        by_layer = self.vectors_part.sum(2)  # (S, depth, 2T + 1, D)
+        dpositions = (by_layer[:, :, : self.offsets] * self.mask).sum(1)  # (S, 2T − 1, D)
+        put(g, torch.matmul(dpositions.mT, self.waves), "attend.position.weight")
+        put(g, by_layer[:, :, self.offsets :].sum(1), "attend.u", "attend.v")
+        put(g, self.scale_part.sum((1, 2, 3)), "attend.scale")
+        g["layers.0.attend.bias"].zero_()  # softmax does not feel it
 
 
-def gradient(
-    model: nn.Module, w: Views, g: Views, keys: Tensor, tokens: Tensor, targets: Tensor, dtype: torch.dtype
-) -> Tensor:
-    """Losses (S,) of a crowd on a batch; its gradients go to `g`. tokens: (B, T − 1) or (S, B, T − 1)."""
-    assert isinstance(model, Transformer)
-    ids = F.pad(tokens, (1, 0), value=model.start)
-    run = Pass(model, w, keys, ids, dtype)
-    losses, dread = embedding.read_out(run.forward(w["embed.weight"], ids), w, g, targets)
-    embedding.gradient(ids, *Backward(run, g)(dread), out=g["embed.weight"])
-    return losses
+def put(g: Views, values: Tensor, *names: str) -> None:
+    """Divide values, (S, …), over the gradients of as many parameters."""
+    for name, part in zip(names, values.chunk(len(names), 1) if len(names) > 1 else [values], strict=True):
+        to = g[f"layers.0.{name}"]
+        to.copy_(part.view_as(to))

@@ -1,6 +1,6 @@
 """The zoo: every model by name, with its sizes in each preset; and your own, as `package.module:factory`.
 
-`released` is what the code behind the published numbers uses, `paper` what the paper's text says, and `quick`
+`authors` is what the code behind the published numbers uses, `text` what the paper's text says, and `quick`
 is small enough to train in a minute on a CPU. How a preset trains is the recipe's business.
 
 Example:
@@ -23,12 +23,12 @@ import torch
 from torch import Tensor, nn
 
 from ctlpp.files import UserError
-from ctlpp.models.lstm import BiLSTM
+from ctlpp.models import DEFAULT_PRESET, PRESETS
 from ctlpp.models.ndr import NDR
-from ctlpp.models.recurrent import GRU, LSTM, RNN
+from ctlpp.models.recurrent import GRU, LSTM, RNN, BiLSTM
 from ctlpp.models.transformer import Transformer
+from ctlpp.words import OLD_PRESETS
 
-PRESETS = ("released", "paper", "quick")
 LARGEST = 65_536  # size of anything: beyond it no machine has the memory
 Sizes = dict[str, Any]  # keyword arguments of a model
 Factory = Callable[[int, int], nn.Module]  # (vocab_size, n_classes) -> a model of one seed
@@ -44,60 +44,44 @@ class ModelSpec:
     sizes: Mapping[str, Sizes]  # by preset
 
 
-_recurrent: Sizes = {"embedding": 256, "width": 128, "dropout": 0.5}
-_RECURRENT = {
-    "released": _recurrent,
-    "paper": _recurrent,
-    "quick": {"embedding": 32, "width": 32, "dropout": 0.0},
-}
-_transformer: Sizes = {
-    "width": 128,
-    "heads": 4,
-    "hidden": 256,
-    "depth": 8,
-    "dropout": 0.1,
-    "key_dropout": 0.1,
-}
-_TRANSFORMER = {
-    "released": _transformer,
-    "paper": _transformer | {"hidden": 512, "dropout": 0.5, "key_dropout": 0.0},
-    "quick": {"width": 64, "heads": 4, "hidden": 128, "depth": 5, "dropout": 0.0, "key_dropout": 0.0},
-}
-_ndr: Sizes = {"width": 256, "heads": 4, "hidden": 512, "depth": 8, "test_depth": 10}
-_ndr_quick: Sizes = {"width": 64, "heads": 4, "hidden": 64, "depth": 5, "test_depth": 5}
-_NDR = {
-    "released": _ndr | {"dropout": 0.5, "key_dropout": 0.1, "gate_dropout": 0.1},
-    "paper": _ndr
-    | {"hidden": 1024, "test_depth": 8, "dropout": 0.5, "key_dropout": 0.0, "gate_dropout": 0.1},
-    "quick": _ndr_quick | {"dropout": 0.0, "key_dropout": 0.0, "gate_dropout": 0.0},
-}
-_UNTIED = {preset: sizes | {"shared": False} for preset, sizes in _TRANSFORMER.items()}
+def _spec(
+    name: str, about: str, factory: Callable[..., nn.Module], text: Sizes, quick: Sizes, **always: bool
+) -> ModelSpec:
+    """`authors` is what the factory does by itself; the other presets differ from it."""
+    arguments = inspect.signature(factory).parameters.values()
+    authors = {a.name: a.default for a in arguments if type(a.default) in (int, float)} | always
+    sizes = {"authors": authors, "text": authors | text, "quick": authors | quick}
+    return ModelSpec(name, about, factory, sizes)
+
+
+_SMALL: Sizes = {"embedding": 32, "width": 32, "dropout": 0.0}
+_TRANSFORMER: tuple[Sizes, Sizes] = (
+    {"hidden": 512, "dropout": 0.5, "key_dropout": 0.0},
+    {"width": 64, "hidden": 128, "depth": 5, "dropout": 0.0, "key_dropout": 0.0},
+)
+_UNDROPPED: Sizes = {"dropout": 0.0, "key_dropout": 0.0, "gate_dropout": 0.0}
+_NDR: tuple[Sizes, Sizes] = (
+    {"hidden": 1024, "test_depth": 8, "key_dropout": 0.0},
+    {"width": 64, "hidden": 64, "depth": 5, "test_depth": 5} | _UNDROPPED,
+)
+_ONE_LAYER = "Transformer with relative positions, one layer shared by all depths."
+_OWN_LAYERS = "The Transformer with weights of its own in every layer."
+_ROUTER = "Neural Data Router: geometric attention and copy gates, one shared layer."
+_ONE_WAY = "LSTM that reads only from the last token to the first, the order of application."
 
 _specs = [
-    ModelSpec("lstm", "Bi-directional LSTM; both final states feed the classifier.", BiLSTM, _RECURRENT),
-    ModelSpec(
-        "transformer",
-        "Transformer with relative positions, one layer shared by all depths.",
-        Transformer,
-        _TRANSFORMER,
-    ),
-    ModelSpec("ndr", "Neural Data Router: geometric attention and copy gates, one shared layer.", NDR, _NDR),
-    ModelSpec(
-        "lstm_uni",
-        "LSTM that reads only from the last token to the first, the order of application.",
-        LSTM,
-        _RECURRENT,
-    ),
-    ModelSpec("gru", "GRU that reads from the last token to the first.", GRU, _RECURRENT),
-    ModelSpec("rnn", "Plain tanh RNN that reads from the last token to the first.", RNN, _RECURRENT),
-    ModelSpec(
-        "transformer_untied", "The Transformer with weights of its own in every layer.", Transformer, _UNTIED
-    ),
+    _spec("lstm", "Bi-directional LSTM; both final states feed the classifier.", BiLSTM, {}, _SMALL),
+    _spec("transformer", _ONE_LAYER, Transformer, *_TRANSFORMER),
+    _spec("ndr", _ROUTER, NDR, *_NDR),
+    _spec("lstm_uni", _ONE_WAY, LSTM, {}, _SMALL),
+    _spec("gru", "GRU that reads from the last token to the first.", GRU, {}, _SMALL),
+    _spec("rnn", "Plain tanh RNN that reads from the last token to the first.", RNN, {}, _SMALL),
+    _spec("transformer_untied", _OWN_LAYERS, Transformer, *_TRANSFORMER, shared=False),
 ]
 MODELS = {spec.name: spec for spec in _specs}
 
 
-def build(name: str, vocab_size: int, n_classes: int, preset: str = "released") -> nn.Module:
+def build(name: str, vocab_size: int, n_classes: int, preset: str = DEFAULT_PRESET) -> nn.Module:
     """A model of the zoo, or your own."""
     return make_model(find_model(name, preset)[1], vocab_size, n_classes, name, trial=":" in name)
 
@@ -108,10 +92,10 @@ def parameters(model: nn.Module) -> int:
 
 
 def find_model(
-    model: str | Factory, preset: str = "released", sizes: Mapping[str, Any] | None = None
+    model: str | Factory, preset: str = DEFAULT_PRESET, sizes: Mapping[str, Any] | None = None
 ) -> tuple[str, Factory, Sizes]:
     """Name, factory and all sizes of a model; `sizes` override those of the preset (your own has none)."""
-    sizes = dict(sizes or {})
+    preset, sizes = OLD_PRESETS.get(preset, preset), dict(sizes or {})
     if preset not in PRESETS:
         raise UserError(f"‹preset› {preset}: choose from {', '.join(PRESETS)}")
     if isinstance(model, str) and ":" not in model:

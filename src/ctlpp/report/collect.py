@@ -8,23 +8,22 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ctlpp.analysis.folder import read_analysis
+from ctlpp.files import UserError
 from ctlpp.report.compare import SPLITS
-from ctlpp.report.inside import add_inside
-from ctlpp.report.packing import Package, quantise
+from ctlpp.report.inside import Package, add_inside, quantise
 from ctlpp.runs.folder import RunRecord
-from ctlpp.runs.history import TRAINING
-from ctlpp.runs.untrusted import DamagedError, as_dict, as_int, as_list, as_str, read_columns
+from ctlpp.runs.history import TRAINING, read_history
+from ctlpp.runs.untrusted import DamagedError, as_dict, as_int, as_list, as_str
 from ctlpp.statistics.summary import summarise
+from ctlpp.storage.folder import task_from_dict
 from ctlpp.training.recipe import RECIPES
 from ctlpp.words import plural
 
 NOT_ANALYSED = "Not analysed. This command does it; then write the report again:"
 NO_CHECKPOINT = "Not analysed, and there is no checkpoint to analyse."
 STALE = "This analysis was made at an earlier step than the accuracies beside it."
-DRAWN = ("variant", "groups", "train_graph", "ood_graph", "symbols")  # of a task
 MOST_SETTINGS, MOST_LETTERS = 200, 400  # of a run, of a setting
 MOST_GROUPS, MOST_EDGES = 40, 400  # that are drawn
 MOST_POINTS = 100  # of a curve
@@ -33,19 +32,17 @@ MOST_SEEDS = 1000
 
 def describe(record: RunRecord, graphs: list[str]) -> dict[str, Any]:
     """The entry of one run; a sampling graph that no run before had is appended to `graphs`."""
-    config, task = record.config, record.task
-    graph = draw_sampling_graph(json.dumps({name: task.get(name) for name in DRAWN}))
+    graph = draw_sampling_graph(json.dumps(record.task))
     if graph and graph not in graphs:
         graphs.append(graph)
-    found = {name: as_str(config.get(name)) for name in ("model", "variant", "protocol", "preset")}
     summaries = {split: summarise(record.accuracies(split), interval=(0, 0)) for split in SPLITS}
-    return found | {
-        "name": record.name,
+    return {
+        **{name: getattr(record, name) for name in ("model", "variant", "protocol", "preset", "name")},
         "state": record.state,
         "reason": record.reason,
-        "own": bool(config) and found["model"] not in RECIPES["released"],
-        "task": _task_labels(task),
-        "parameters": as_int(config.get("parameters")),
+        "own": bool(record.config) and record.model not in RECIPES["authors"],
+        "task": _task_labels(record.task),
+        "parameters": as_int(record.config.get("parameters")),
         "step": record.step,
         "diverged": sum(seed.diverged for seed in record.seeds),
         "seeds": [[seed.number, *map(seed.accuracy.get, SPLITS), seed.diverged] for seed in record.seeds],
@@ -92,30 +89,15 @@ def list_settings(record: RunRecord) -> list[list[str]]:
 
 @lru_cache(maxsize=1000)
 def draw_sampling_graph(text: str) -> str | None:
-    """The SVG of the graphs of a task, which comes as JSON; None for what is no task of ours."""
-    from ctlpp.figures.graph import TITLES, draw_graph  # late: it takes a second
+    """The SVG of the graphs of a task, given as JSON; None for what is no task or too large to draw."""
+    from ctlpp.figures.graph import draw_task  # late: it takes a second
 
-    task = json.loads(text)
-    groups = {as_str(name): as_list(members) for name, members in as_dict(task["groups"]).items()}
-    train, ood = _edges(task["train_graph"]), _edges(task["ood_graph"])
-    nodes = {node for edge in train + ood for node in edge}
-    few = len(groups) <= MOST_GROUPS and len(train + ood) <= MOST_EDGES
-    if not (nodes and nodes <= {"IN", "OUT", *groups} and few):
+    try:
+        task = task_from_dict(json.loads(text))
+    except UserError:
         return None
-    home = {as_str(name): group for group, members in groups.items() for name in members}
-    limits = map(as_dict, as_list(as_dict(task["train_graph"]).get("restrictions")))
-    restricted = {
-        (as_str(limit.get("from")), home.get(as_str(limit.get("function")), ""))
-        for limit in limits
-        if len(as_list(limit.get("symbols"))) < len(as_list(task["symbols"]))
-    }
-    title, sizes = as_str(task["variant"]), {group: len(members) for group, members in groups.items()}
-    return draw_graph(TITLES.get(title, title), sizes, train=train, ood=ood, restricted=restricted)
-
-
-def _edges(graph: object) -> list[tuple[str, str]]:
-    found = map(as_list, as_list(as_dict(graph).get("edges")))
-    return [(as_str(edge[0]), as_str(edge[1])) for edge in found if len(edge) == 2]
+    few = len(task.groups) <= MOST_GROUPS and len(task.train_graph.edges + task.ood_graph.edges) <= MOST_EDGES
+    return draw_task(task) if few else None
 
 
 def pack(record: RunRecord) -> Package:
@@ -165,32 +147,17 @@ def add_curves(package: Package, record: RunRecord) -> None:
 
     The facts get "curves": the steps, the seeds and the range of the loss.
     """
-    names = ["step", "seed", "length", "accuracy", "loss", "split"]
-    table = read_columns(record.folder / "metrics.parquet", names)
-    try:
-        step, seed, length, accuracy, loss = (np.asarray(table[name].to_numpy(), float) for name in names[:5])
-    except (TypeError, ValueError) as error:
-        raise DamagedError("metrics.parquet holds texts where numbers should be") from error
-    split = np.array(table["split"].to_pylist(), dtype=object)
-    shown = (length == 0) & np.isfinite(step) & np.isfinite(seed) & np.isin(split, [*SPLITS, TRAINING])
-    steps, seeds = np.unique(step[shown]), np.unique(seed[shown])
-    if not len(steps) or len(seeds) > MOST_SEEDS:
+    history = read_history(record.folder / "metrics.parquet")
+    if not len(history.steps) or len(history.seeds) > MOST_SEEDS:
         raise DamagedError("metrics.parquet has no evaluations that can be drawn")
-    points = np.linspace(0, len(steps) - 1, min(len(steps), MOST_POINTS)).round().astype(int)
-    kept = steps[np.unique(points)]
-    facts: dict[str, Any] = {"steps": kept.astype(int).tolist(), "seeds": seeds.astype(int).tolist()}
-
-    def fill(values: NDArray[Any], rows: NDArray[Any]) -> NDArray[Any]:
-        """(points, seeds), nan where there is nothing."""
-        rows = rows & shown & np.isin(step, kept)
-        found = np.full((len(kept), len(seeds)), np.nan)
-        found[np.searchsorted(kept, step[rows]), np.searchsorted(seeds, seed[rows])] = values[rows]
-        return found
-
-    for name in SPLITS:
-        if (split[shown] == name).any():
-            package.arrays[f"curve_{name}"] = quantise(fill(accuracy, split == name), 0, 1)
-    losses = np.log10(fill(loss, (split == TRAINING) & (loss > 0)))
+    evenly = np.linspace(0, len(history.steps) - 1, min(len(history.steps), MOST_POINTS))
+    points = np.unique(evenly.round().astype(int))
+    facts: dict[str, Any] = {"steps": history.steps[points].tolist(), "seeds": history.seeds.tolist()}
+    for split in SPLITS:
+        if (split, 0) in history.accuracy:
+            package.arrays[f"curve_{split}"] = quantise(history.accuracy[split, 0][points], 0, 1)
+    losses = history.loss.get((TRAINING, 0), np.full((len(history.steps), 1), np.nan))[points]
+    losses = np.log10(np.where(losses > 0, losses, np.nan))
     if len(known := losses[np.isfinite(losses)]):
         facts["loss"] = [round(float(known.min()), 6), round(float(known.max()), 6)]
         package.arrays["curve_loss"] = quantise(losses, known.min(), known.max())

@@ -7,23 +7,43 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from ctlpp.runs.folder import RunRecord, SeedResult
-from ctlpp.runs.untrusted import as_dict, as_int, as_list, as_str
+from ctlpp.runs.folder import RunRecord
+from ctlpp.runs.history import SeedResult
+from ctlpp.runs.untrusted import as_dict, as_int, as_list
 from ctlpp.statistics import published as paper
 from ctlpp.statistics.summary import Summary, cautious, difference, mean_intervals, spread_interval, summarise
 from ctlpp.training.recipe import recipe_for, watching
 
 SPLITS = ("iid", "ood")
 KEPT = f"the first {paper.SEEDS} seeds with a final IID accuracy above {paper.CONVERGED}"  # the paper's rule
+Summaries = dict[tuple[str, int], Summary]  # by split and length; 0 is all lengths together
 
 
 def group_by_setting(records: Sequence[RunRecord]) -> list[list[RunRecord]]:
-    """Finished runs; those that differ in nothing but their seeds together."""
+    """Finished runs; those that differ in nothing but their seeds together.
+
+    What has published numbers comes first, then by variant, model (in the paper's order) and cell.
+    """
     by_key: dict[str, list[RunRecord]] = {}
     for record in records:
         if record.state == "finished":
             by_key.setdefault(key_of(record), []).append(record)
-    return sorted(by_key.values(), key=lambda same: _order(same[0]))
+
+    def order(same: list[RunRecord]) -> tuple[Any, ...]:
+        first = same[0]
+        place = [*paper.TITLES, first.model].index(first.model)
+        unpublished = bool(mismatches(first))
+        return unpublished, first.variant, place, first.model, first.cell or (0, 0), first.name
+
+    return sorted(by_key.values(), key=order)
+
+
+def key_of(record: RunRecord) -> str:
+    """Everything that decides a result, except the seeds."""
+    names = ("model", "preset", "options", "variant", "protocol", "vocab_size", "n_classes", "data", "task")
+    recipe = as_dict(record.config.get("recipe"))
+    decides = {name: value for name, value in recipe.items() if name not in watching(recipe)}
+    return json.dumps([decides, *map(record.config.get, names)], sort_keys=True)
 
 
 def merge(records: Sequence[RunRecord]) -> tuple[SeedResult, ...]:
@@ -32,53 +52,16 @@ def merge(records: Sequence[RunRecord]) -> tuple[SeedResult, ...]:
     return tuple(seeds[number] for number in sorted(seeds))
 
 
-def converged(seed: SeedResult) -> bool:
-    """Whether the paper's rule keeps a seed."""
-    return not seed.diverged and seed.accuracy.get("iid", 0) > paper.CONVERGED
-
-
 def by_rule(seeds: Sequence[SeedResult]) -> tuple[SeedResult, ...]:
     """The seeds that the paper's rule keeps."""
-    return tuple(filter(converged, seeds))[: paper.SEEDS]
+    return tuple(seed for seed in seeds if seed.converged)[: paper.SEEDS]
 
 
-def key_of(record: RunRecord) -> str:
-    """Everything that decides a result, except the seeds."""
-    names = ("model", "preset", "options", "variant", "protocol", "vocab_size", "n_classes", "data", "task")
-    decides = [_recipe(record.config), *(record.config.get(name) for name in names)]
-    return json.dumps(decides, sort_keys=True)
-
-
-def _recipe(config: dict[str, Any]) -> dict[str, Any]:
-    """The settings of training that decide a result."""
-    recipe = as_dict(config.get("recipe"))
-    return {name: value for name, value in recipe.items() if name not in watching(recipe)}
-
-
-def _order(record: RunRecord) -> tuple[Any, ...]:
-    """What has published numbers first, then by variant, model (in the paper's order) and cell."""
-    model, variant = _names(record.config)
-    unpublished, place = bool(mismatches(record.config)), [*paper.TITLES, model].index(model)
-    return unpublished, variant, place, model, _cell(record) or (0, 0), record.name
-
-
-def _names(config: dict[str, Any]) -> tuple[str, str]:
-    """Model and variant."""
-    return as_str(config.get("model")), as_str(config.get("variant"))
-
-
-def _cell(record: RunRecord) -> tuple[int, int] | None:
-    """Shared functions and shared symbols, on S."""
-    functions, symbols = (as_int(record.task.get(f"shared_{noun}")) for noun in ("functions", "symbols"))
-    return None if functions is None or symbols is None else (functions, symbols)
-
-
-def mismatches(config: dict[str, Any]) -> list[str]:
+def mismatches(record: RunRecord) -> list[str]:
     """What keeps a run from being set against a published number, as labels; empty if nothing does."""
-    model, variant = _names(config)
-    if (model, variant) not in paper.PUBLISHED:
+    if (record.model, record.variant) not in paper.PUBLISHED:
         return ["no numbers are published for this model and variant"]
-    task = as_dict(config.get("task"))
+    task = record.task
     if not task:
         return ["the run does not say which task it was trained on"]
     lengths = [as_int(n) or 0 for n in as_list(as_dict(task.get("train_graph")).get("lengths"))]
@@ -89,22 +72,39 @@ def mismatches(config: dict[str, Any]) -> list[str]:
         (as_int(as_dict(task.get("recipe")).get("train")), paper.TRAIN, "training examples"),
     )
     found = [f"{own:,} {noun}" for own, theirs, noun in sizes if own is not None and own != theirs]
-    preset = as_str(config.get("preset"))
-    if preset not in ("released", "paper"):
-        return [*found, f"preset {preset or 'unknown'}"]
-    changed = _changed(config, model, preset, variant)
+    if record.preset not in ("authors", "text"):
+        return [*found, f"preset {record.preset or 'unknown'}"]
+    changed = _changed(record)
     return [*found, f"changed: {', '.join(changed)}"] if changed else found
 
 
-def _changed(config: dict[str, Any], model: str, preset: str, variant: str) -> list[str]:
+def _changed(record: RunRecord) -> list[str]:
     """Hyper-parameters that are not those of the preset."""
     from ctlpp.models.zoo import MODELS  # late: it takes PyTorch
 
-    theirs = asdict(recipe_for(model, preset, variant)) | MODELS[model].sizes[preset]
-    own = as_dict(config.get("recipe")) | as_dict(config.get("options"))
-    free = (*watching(own), "precision", "batch_seed")
+    theirs = asdict(recipe_for(record.model, record.preset, record.variant))
+    theirs |= MODELS[record.model].sizes[record.preset]
+    own = as_dict(record.config.get("recipe")) | as_dict(record.config.get("options"))
+    settled = (
+        "early_stop",
+        "settled_accuracy",
+        "settled_change",
+    )  # benchmarks/settled.py: no verdict changes
+    free = (*watching(own), "precision", "batch_seed", *settled)
     plain = json.loads(json.dumps(theirs))  # tuples become lists
     return [name for name, value in plain.items() if name not in free and own.get(name) != value]
+
+
+def summarise_seeds(seeds: Sequence[SeedResult], diverged: int = 0) -> Summaries:
+    """Statistics of both splits, of all examples and by length. diverged: seeds that were left out."""
+    columns: dict[tuple[str, int], list[float]] = {}
+    for split in SPLITS:
+        columns[split, 0] = [seed.accuracy[split] for seed in seeds if split in seed.accuracy]
+        by_length = [seed.by_length.get(split, {}) for seed in seeds]
+        for length in sorted({length for own in by_length for length in own}):
+            columns[split, length] = [own[length] for own in by_length if length in own]
+    every = zip(columns.items(), mean_intervals(list(columns.values())), strict=True)
+    return {key: summarise(values, diverged, interval) for (key, values), interval in every}
 
 
 def results(records: Sequence[RunRecord]) -> list[dict[str, Any]]:
@@ -114,47 +114,39 @@ def results(records: Sequence[RunRecord]) -> list[dict[str, Any]]:
     """
     entries = []
     for same in group_by_setting(records):
-        reasons, names = mismatches(same[0].config), _names(same[0].config)
+        first, reasons = same[0], mismatches(same[0])
         selections = {"": merge(same)}
-        if not reasons and names[0] == "transformer":
+        if not reasons and first.model == "transformer":
             selections[f"as published: {KEPT}"] = by_rule(merge(same))
         for note, seeds in selections.items():
             trained = [seed for seed in seeds if not seed.diverged]
-            found = {split: _summarise(trained, split, len(seeds) - len(trained)) for split in SPLITS}
+            found = summarise_seeds(trained, len(seeds) - len(trained))
             entry: dict[str, Any] = {
                 "runs": [records.index(record) for record in same],
                 "note": note,
                 "reasons": reasons,
-                "cell": _cell(same[0]) if names[1] == "S" else None,
+                "cell": first.cell if first.variant == "S" else None,
                 "values": [seed.accuracy["ood"] for seed in trained if "ood" in seed.accuracy],
-                "summary": {split: asdict(own[0]) for split, own in found.items()},
-                "lengths": {split: _lengths(own) for split, own in found.items()},
+                "summary": {split: asdict(found[split, 0]) for split in SPLITS},
+                "lengths": {split: _lengths(found, split) for split in SPLITS},
             }
             if not reasons:
-                entry["published"] = _published(found, paper.PUBLISHED[names])
+                entry["published"] = _published(found, paper.PUBLISHED[first.model, first.variant])
             entries.append(entry)
     return entries
 
 
-def _summarise(trained: Sequence[SeedResult], split: str, diverged: int) -> dict[int, Summary]:
-    """By length; 0 is all lengths together."""
-    columns = {0: [seed.accuracy[split] for seed in trained if split in seed.accuracy]}
-    by_length = [seed.by_length.get(split, {}) for seed in trained]
-    for length in sorted({length for own in by_length for length in own}):
-        columns[length] = [own[length] for own in by_length if length in own]
-    every = zip(columns.items(), mean_intervals(list(columns.values())), strict=True)
-    return {length: summarise(values, diverged, interval) for (length, values), interval in every}
-
-
-def _lengths(found: dict[int, Summary]) -> dict[int, list[float | None]]:
+def _lengths(found: Summaries, split: str) -> dict[int, list[float | None]]:
     """Mean, deviation and interval by length."""
-    return {n: [one.mean, one.std, *(one.interval or ())] for n, one in found.items() if n}
+    own = {length: one for (name, length), one in found.items() if name == split and length}
+    return {length: [one.mean, one.std, *(one.interval or ())] for length, one in own.items()}
 
 
-def _published(ours: dict[str, dict[int, Summary]], row: paper.Published) -> dict[str, Any]:
+def _published(ours: Summaries, row: paper.Published) -> dict[str, Any]:
     """A row of the published table, and our difference from it."""
     gaps = {}
-    for split, theirs in (("iid", row.iid), ("ood", row.ood)):
-        gaps[split] = difference(cautious(ours[split][0], theirs[1]), theirs, paper.SEEDS)
+    for split in SPLITS:
+        theirs = getattr(row, split)
+        gaps[split] = difference(cautious(ours[split, 0], theirs[1]), theirs, paper.SEEDS)
     interval = spread_interval(row.ood, paper.SEEDS)
     return {**asdict(row), "interval": interval, "seeds": paper.SEEDS, "difference": gaps}

@@ -22,8 +22,7 @@ import ctlpp
 from ctlpp.files import UserError, check_parent, write_atomically
 from ctlpp.report.collect import describe, pack
 from ctlpp.report.compare import results
-from ctlpp.report.inside import add_setting_correlations
-from ctlpp.report.packing import FINEST, Package
+from ctlpp.report.inside import FINEST, Package, add_setting_correlations
 from ctlpp.runs.folder import RunRecord, find_runs
 from ctlpp.statistics import published as paper
 from ctlpp.statistics.summary import ENOUGH
@@ -31,6 +30,18 @@ from ctlpp.statistics.summary import ENOUGH
 SCRIPTS = ("dom", "matrix", "charts", "results", "runs", "inside", "main")  # in this order
 LARGEST = 14_800_000  # bytes that a page should not exceed
 LEVELS = (FINEST, 128, 64, 32, 16, 8)  # of similarity: as many as fit
+
+
+@dataclass(frozen=True)
+class PageKind:
+    """A kind of page that we write: only one of the same kind is ever replaced."""
+
+    noun: str  # "a report"
+    endings: tuple[str, ...]  # of its file
+    mark: bytes  # among its first lines
+
+
+REPORT = PageKind("a report of ctlpp", (".html", ".htm"), b"<title>CTL++ report</title>")
 
 
 @dataclass(frozen=True)
@@ -55,7 +66,7 @@ def write_report(
     start: told the number of runs, gives what to call with progress.
     """
     out = Path(out)
-    check_target(out, force=force)
+    check_target(out, REPORT, force=force)
     records = find_runs([Path(folder) for folder in folders])
     advance, packages = start(len(records)), []
     for record in records:
@@ -67,27 +78,26 @@ def write_report(
     return Written(len(records), analysed, len(page), tuple(_notes(records, packages)))
 
 
-def check_target(out: Path, *, force: bool) -> None:
-    """Refuse early what cannot be written, before the runs are read."""
-    if out.is_dir():
-        raise UserError(f"{out} is a folder: name the file to write, like {out / 'report.html'}")
-    if out.suffix.lower() not in (".html", ".htm"):
-        raise UserError(f"{out}: the report is an HTML page; name a file that ends in .html")
-    if os.path.lexists(out) and not is_report(out):
-        raise UserError(f"{out} is not a report of ctlpp, so it is not replaced; choose another file")
-    if os.path.lexists(out) and not force:
-        raise UserError(f"{out} exists already: choose another file, or replace it with ‹force=True›")
-    check_parent(out)
+def check_target(path: Path, kind: PageKind, *, force: bool) -> None:
+    """Raise UserError if a page must not be written there: call it before the work for it."""
+    if path.is_dir():
+        raise UserError(f"{path} is a folder: name the file to write, like {path / f'page{kind.endings[0]}'}")
+    if path.suffix.lower() not in kind.endings:
+        raise UserError(f"{path} does not fit {kind.noun}: name a file that ends in {kind.endings[0]}")
+    if os.path.lexists(path) and not _is_page(path, kind):
+        raise UserError(f"{path} is not {kind.noun}, so it is not replaced: move it, or choose another place")
+    if os.path.lexists(path) and not force:
+        raise UserError(f"{path} exists already: choose another file, or replace it with ‹force=True›")
+    check_parent(path)
 
 
-def is_report(path: Path) -> bool:
-    """Whether a file is a page that this module wrote, now or in an earlier version: by its first lines."""
+def _is_page(path: Path, kind: PageKind) -> bool:
+    """Whether a file is a page that we wrote, now or in an earlier version: by its first lines."""
     try:
         with path.open("rb") as file:
-            head = file.read(4_000)
+            return kind.mark in file.read(4_000)
     except OSError:
         return False
-    return head.startswith(b"<!doctype html>") and b"<title>CTL++ report</title>" in head
 
 
 def _notes(records: Sequence[RunRecord], packages: Sequence[Package]) -> Iterator[str]:

@@ -6,14 +6,18 @@
     OUT/report.html                                the page of `ctlpp report`
     OUT/findings.md                                written by people; the page includes it
 
-The page is made from `page.md.j2`; both templates take their tables from `tables.md.j2`.
+The page is made from `page.md.j2`; both templates take their tables from `tables.md.j2`, and what they need
+for it from here: numbers as text, and tables that are not simply rows of `results.parquet`.
+
+Example:
+    >>> mean({"mean": 0.7512, "std": 0.2704}), signed(-0.0312)
+    ('0.75 ± 0.27', '−0.03')
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 from io import BytesIO
 from pathlib import Path
 
@@ -21,106 +25,46 @@ import jinja2
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ctlpp.files import UserError, check_parent, write_atomically
-from ctlpp.report.page import is_report, make_page
-from ctlpp.reproduce import tables
+from ctlpp.analysis.folder import MEASURES, PREDICTORS
+from ctlpp.files import write_atomically
+from ctlpp.models import DEFAULT_PRESET
+from ctlpp.report.page import PageKind, make_page
 from ctlpp.reproduce.drawings import FORMATS, NAMES, draw_all, find_examples
-from ctlpp.reproduce.plan import DEVICES, PlannedRun
+from ctlpp.reproduce.pieces import read_failure
+from ctlpp.reproduce.plan import DEVICES, seconds
 from ctlpp.reproduce.results import CONDITIONS, RUNS, Results, correlations_table, load_results, results_table
-from ctlpp.runs.folder import find_runs
+from ctlpp.reproduce.run_result import UNDECIDED, Row, RunResult
+from ctlpp.runs.folder import RunRecord, find_runs
+from ctlpp.runs.untrusted import as_dict, as_str
 from ctlpp.statistics import published as paper
+from ctlpp.words import duration
 
-TITLE = "# Does it reproduce?"
+PAGE = PageKind("a page of ctlpp reproduce", (".md",), b"# Does it reproduce?")
 FIGURES = "figures"
+NONE = "–"
 
 
-@dataclass(frozen=True)
-class Summary:
-    """What a results folder holds now."""
-
-    runs: int  # with at least one finished seed
-    seeds: int  # finished
-    planned: int  # seeds
-    figures: tuple[str, ...]
-    notes: tuple[str, ...]  # runs that cannot be used, and why
-
-    def message(self, finished: int, asked: int) -> str:
-        """For the terminal, where `finished` of the `asked` seeds have run; the whole plan may have more."""
-        whole = f"{self.seeds:,} of {self.planned:,} planned seeds have run"
-        part = "" if asked in (0, self.planned) else f"{finished:,} of {asked:,} seeds asked for have run; "
-        return "\n".join([part + whole, *self.notes])
-
-
-def write_results(folder: Path, plan: Sequence[PlannedRun] | None = None) -> Summary:
-    """Write tables, figures and report of everything that has run.
-
-    plan: what to compare it with; by default the whole plan of the scale that the runs are of.
-    """
-    results = load_results(folder, plan)
+def write_results(folder: Path, page: Path | None = None) -> str:
+    """Write tables, figures, report and page of everything that has run; gives what there is to say of it."""
+    results = load_results(folder)
     _replace(folder / "results.parquet", _parquet(results_table(results)))
     _replace(folder / "predictors.parquet", _parquet(correlations_table(results)))
-    _replace(folder / "results.md", _render("results.md.j2", results, folder / "results.md").encode())
-    figures = _write_figures(results)
-    if results.runs:
+    _replace(folder / "results.md", render("results.md.j2", results, folder / "results.md").encode())
+    figures = dict(draw_all(results))
+    for name, content in figures.items():
+        _replace(folder / FIGURES / name, content)
+    for gone in {f"{stem}.{kind}" for stem in NAMES for kind in FORMATS} - figures.keys():
+        (folder / FIGURES / gone).unlink(missing_ok=True)
+    if any(run.pieces or run.unusable for run in results.runs.values()):
         _replace(folder / "report.html", make_page(find_runs([folder / RUNS])).encode())
     else:
         (folder / "report.html").unlink(missing_ok=True)
-    total = tables.remaining(results)[-1]
+    if page is not None:
+        _replace(page, render("page.md.j2", results, page).encode())
+    total = remaining(results)[-1]
     unusable = [record for run in results.runs.values() for record in run.unusable]
-    return Summary(
-        runs=sum(bool(run.seeds) for run in results.runs.values()),
-        seeds=total["finished"],
-        planned=total["planned"],
-        figures=tuple(figures),
-        notes=tuple(f"{RUNS}/{record.name}: {record.state}, {record.reason}" for record in unusable),
-    )
-
-
-def write_page(folder: Path, page: Path, plan: Sequence[PlannedRun] | None = None) -> None:
-    """Write the page *Does it reproduce?* from what is in a results folder."""
-    _replace(page, _render("page.md.j2", load_results(folder, plan), page).encode())
-
-
-def check_page(page: Path) -> None:
-    """Raise UserError if the page must not be written there."""
-    if page.is_dir():
-        raise UserError(f"‹page› {page} is a folder: name the file to write, like {page / 'reproduction.md'}")
-    if page.suffix != ".md":
-        raise UserError(f"‹page› {page}: the page is Markdown; name a file that ends in .md")
-    if os.path.lexists(page) and not _is_page(page):
-        raise UserError(
-            f"‹page› {page} is not a page of ctlpp reproduce, so it is not replaced; choose another file"
-        )
-    check_parent(page)
-
-
-def _is_page(path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            return file.readline(100).rstrip() == TITLE.encode()
-    except OSError:
-        return False
-
-
-def check_report(folder: Path) -> None:
-    """Raise UserError if something else has the name of the report."""
-    path = folder / "report.html"
-    if os.path.lexists(path) and not is_report(path):
-        raise UserError(
-            f"{path} is not a report of ctlpp, so it is not replaced: move it, or choose another ‹out›"
-        )
-
-
-def _write_figures(results: Results) -> list[str]:
-    """Draw what can be drawn; figures of what is no longer there are removed."""
-    drawn = []
-    for name, content in draw_all(results):
-        _replace(results.folder / FIGURES / name, content)
-        drawn.append(name)
-    for name in (f"{stem}.{kind}" for stem in NAMES for kind in FORMATS):
-        if name not in drawn:
-            (results.folder / FIGURES / name).unlink(missing_ok=True)
-    return drawn
+    notes = [f"{RUNS}/{record.name}: {record.state}, {record.reason}" for record in unusable]
+    return "\n".join([f"{total['finished']:,} of {total['planned']:,} planned seeds have run", *notes])
 
 
 def _parquet(table: pa.Table) -> bytes:
@@ -135,7 +79,7 @@ def _replace(path: Path, content: bytes) -> None:
         write_atomically(path, content)
 
 
-def _render(template: str, results: Results, page: Path) -> str:
+def render(template: str, results: Results, page: Path) -> str:
     """Fill a template; links lead from the page to the results folder."""
     here, findings = page.parent.resolve(), results.folder / "findings.md"
     environment = jinja2.Environment(
@@ -145,19 +89,168 @@ def _render(template: str, results: Results, page: Path) -> str:
         keep_trailing_newline=True,
         undefined=jinja2.StrictUndefined,
     )
-    for name in ("number", "signed", "mean", "interval", "estimate", "share", "verdict", "name_of", "cell"):
-        environment.filters[name] = getattr(tables, name)
-    environment.filters |= {"title": tables.title, "time": tables.time, "whole": tables.whole}
+    filters = (number, signed, mean, interval, estimate, share, verdict, name_of, whole, title, cell, time)
+    functions = (cost, remaining, grid_table, describe_record, problems)
+    environment.filters |= {function.__name__: function for function in filters}
+    environment.globals |= {function.__name__: function for function in functions}
     environment.globals |= {
         "results": results,
         "paper": paper,
         "conditions": CONDITIONS,
-        "tables": tables,
+        "measures": {name: MEASURES[name].label for name in PREDICTORS},
         "folder": results.folder.resolve().name,
-        "device": DEVICES[tables.device(results)],
+        "device": DEVICES[device(results)],
         "link": lambda name: Path(os.path.relpath(results.folder.resolve() / name, here)).as_posix(),
         "has_figure": lambda name: (results.folder / FIGURES / f"{name}.png").is_file(),
         "findings": findings.read_text(encoding="utf-8") if findings.is_file() else "",
         "examples": find_examples(results),
     }
     return environment.get_template(template).render()
+
+
+def number(value: float | None, digits: int = 2) -> str:
+    """An accuracy as the paper prints it, with a real minus sign."""
+    return NONE if value is None else f"{round(value, digits) + 0.0:.{digits}f}".replace("-", "−")
+
+
+def signed(value: float | None, digits: int = 2) -> str:
+    """A difference, with its sign."""
+    return f"+{number(value, digits)}" if value and round(value, digits) > 0 else number(value, digits)
+
+
+def mean(row: Row, prefix: str = "") -> str:
+    """Mean ± standard deviation; a single seed has no deviation."""
+    own, std = row.get(f"{prefix}mean"), row.get(f"{prefix}std")
+    return number(own) if std is None else f"{number(own)} ± {number(std)}"
+
+
+def interval(row: Row, column: str, digits: int = 2) -> str:
+    """The interval of a column: signed for a difference."""
+    low, high = row.get(f"{column}_low"), row.get(f"{column}_high")
+    if low is None or high is None:
+        return NONE
+    if column == "interval":
+        return f"{number(low, digits)} – {number(high, digits)}"
+    return f"{signed(low, digits)} to {signed(high, digits)}"
+
+
+def estimate(row: Row, column: str, digits: int = 2) -> str:
+    """A difference with its interval."""
+    value = signed(row[column], digits)
+    return value if row[f"{column}_low"] is None else f"{value} ({interval(row, column, digits)})"
+
+
+def share(row: Row) -> str:
+    """How many seeds are above 0.95, and the interval of their share."""
+    if not row["seeds"]:
+        return NONE
+    low, high = row["above_95_share_low"], row["above_95_share_high"]
+    return f"{row['above_95']} of {row['seeds']} ({100 * low:.0f} – {100 * high:.0f} %)"
+
+
+def verdict(row: Row) -> str:
+    """The verdict, with the difference from the published mean if it says something."""
+    word = row.get("verdict")
+    if word is None:
+        return "not compared"
+    if row["iid_differs"]:
+        return f"undecided: IID is **{row['iid_differs']}**"
+    return word if word == UNDECIDED else f"**{word}**"
+
+
+def name_of(row: Row) -> str:
+    """Model, variant and whatever is special about the data."""
+    parts = [f"{title(row['model'])} on {row['variant']}"]
+    parts += [f"{row['shared_functions']} + {row['shared_symbols']}"] if row["shared_functions"] else []
+    parts += [f"table {row['table']}"] if row["table"] else []
+    parts += [row["protocol"], *row["special"]]
+    parts += ["repeated sequences"] if row["repeated_sequences"] else []
+    parts += [f"preset {row['preset']}"] if row["preset"] != DEFAULT_PRESET else []
+    return cell(", ".join(parts))
+
+
+def whole(value: int | None) -> str:
+    """A number of steps."""
+    return NONE if value is None else f"{value:,}"
+
+
+def title(model: str) -> str:
+    """A model's name in a table."""
+    return paper.TITLES.get(model, model)
+
+
+def cell(text: object) -> str:
+    """Text of others in one cell of a Markdown table."""
+    return " ".join(str(text).split()).replace("|", "\\|")
+
+
+def time(value: float | None) -> str:
+    """A time, roughly."""
+    return duration(value) if value else NONE
+
+
+def device(results: Results) -> str:
+    """The device for which times are estimated: a GPU, or a CPU for the miniature."""
+    return "cpu" if results.is_miniature else "cuda"
+
+
+def cost(results: Results, runs: Iterable[RunResult]) -> float:
+    """Seconds for all that is missing of some planned runs."""
+    kind = device(results)
+    return sum(seconds(run.planned, len(run.missing), kind) for run in runs if run.planned)
+
+
+def remaining(results: Results) -> list[Row]:
+    """Planned and finished seeds by experiment, model and protocol, the time for the rest, and a total."""
+    groups: dict[tuple[str, str, str], list[RunResult]] = {}
+    for name, planned in results.plan.items():
+        key = planned.experiments[0], title(planned.model), planned.protocol
+        groups.setdefault(key, []).append(results.runs[name])
+    groups["all", "", ""] = [results.runs[name] for name in results.plan]
+    rows: list[Row] = []
+    for key, runs in groups.items():
+        row: Row = dict(zip(("experiment", "model", "protocol"), key, strict=True))
+        done, left = sum(len(run.trained) for run in runs), sum(len(run.missing) for run in runs)
+        rows.append(row | {"planned": done + left, "finished": done, "seconds": cost(results, runs)})
+    return rows
+
+
+def grid_table(results: Results) -> str:
+    """OOD accuracy on S: a line for each model and number of shared functions, a column for symbols."""
+    rows: dict[tuple[str, str, int], dict[int, str]] = {}
+    for name, planned in results.plan.items():
+        if "staged" in planned.experiments:
+            functions, symbols = (planned.options[f"shared_{noun}"] for noun in ("functions", "symbols"))
+            run = results.runs[name]
+            line = rows.setdefault((title(planned.model), planned.protocol, functions), {})
+            line[symbols] = f"{mean(row := results.row(run))} ({row['seeds']})" if run.seeds else NONE
+    head = sorted({symbols for line in rows.values() for symbols in line})
+    lines = [["", "", "shared functions", *(f"{symbols} shared symbols" for symbols in head)]]
+    lines.append(["---"] * len(lines[0]))
+    lines += [[*map(str, key), *(line.get(symbols, NONE) for symbols in head)] for key, line in rows.items()]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def describe_record(record: RunRecord) -> list[str]:
+    """Where and with what a run folder was trained, and whether it counts."""
+    engine, versions = (as_dict(record.config.get(name)) for name in ("engine", "versions"))
+    analysed = (record.folder / "analysis" / "analysis.json").is_file()
+    return [
+        f"`{record.name}`",
+        as_str(engine.get("device_name")),
+        time(record.seconds),
+        as_str(versions.get("torch")),
+        as_str(record.config.get("started"))[:10],
+        record.state if analysed or record.state != "finished" else "finished, not analysed",
+    ]
+
+
+def problems(results: Results) -> list[tuple[str, str, str]]:
+    """Runs that are not as planned: name, state, and why."""
+    notes = sorted((results.folder / RUNS).glob("*/*.failed.json"))
+    failed = [note.with_name(note.name.removesuffix(".failed.json")) for note in notes]
+    return [
+        *((one.name, one.state, one.reason) for run in results.runs.values() for one in run.unusable),
+        *((f"{one.parent.name}/{one.name}", "failed", why) for one in failed if (why := read_failure(one))),
+        *((run.name, "unplanned", "the plan has no such run") for run in results.finished if not run.planned),
+    ]

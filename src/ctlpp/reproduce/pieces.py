@@ -20,7 +20,7 @@ from typing import Any
 
 from ctlpp.benchmark.variants import Settings
 from ctlpp.files import UserError, lock, make_folder, write_json
-from ctlpp.reproduce.plan import REPEATS, PlannedRun, seconds
+from ctlpp.reproduce.plan import REPEATS, PlannedRun, current_name, seconds
 from ctlpp.runs.folder import read_run
 from ctlpp.runs.untrusted import DamagedError, as_dict, as_list, as_str, read_json
 from ctlpp.training.recipe import watching
@@ -95,7 +95,9 @@ def cut(seeds: Sequence[int], at_most: int | None = None) -> list[tuple[int, ...
 def find_pieces(out: Path, run: PlannedRun) -> list[Piece]:
     """The pieces of a run that exist, checked to be what they should be; other folders are left alone."""
     pieces = []
-    for folder in sorted((out / "runs" / run.name).glob("*-*")):
+    for folder in sorted((out / "runs").glob("*/*-*")):
+        if current_name(folder.parent.name) != run.name:
+            continue
         name = re.fullmatch(r"(\d{1,10})-(\d{1,10})", folder.name)
         seeds = range(int(name[1]), int(name[2]) + 1) if name and folder.is_dir() else range(0)
         if 0 < len(seeds) <= MOST_SEEDS:
@@ -129,19 +131,14 @@ def saved_step(folder: Path) -> int:
 
 def first_mismatch(config: dict[str, Any], run: PlannedRun) -> str:
     """In what the config of a run is not what the plan has; empty if in nothing."""
-    settings = Settings(variant=run.variant, **run.without(REPEATS).options)
-    task = as_dict(config.get("task"))
-    names = ("seed", "shared_functions", "shared_symbols")
-    wanted: dict[str, Any] = {
-        "model": run.model,
-        "variant": run.variant,
-        "protocol": run.protocol,
-        "preset": run.preset,
-    }
+    task, options = as_dict(config.get("task")), run.options
+    repeats = {name: options.pop(name) for name in (REPEATS,) if name in options}
+    settings = Settings(variant=run.variant, **options)
+    wanted = {name: getattr(run, name) for name in ("model", "variant", "protocol", "preset")}
     found = {name: config.get(name) for name in wanted}
-    wanted |= dict(run.sizes) | asdict(run.recipe) | settings.of_splits()
-    wanted |= {REPEATS: run.options[REPEATS]} if run.repeated else {}
+    wanted |= dict(run.sizes) | asdict(run.recipe) | settings.of_splits() | repeats
     found |= as_dict(config.get("options")) | as_dict(config.get("recipe")) | as_dict(task.get("recipe"))
+    names = ("seed", "shared_functions", "shared_symbols")
     wanted |= {name: getattr(settings, name) for name in (*names, "symbols", "functions")}
     found |= {name: task.get(name) for name in names}
     found |= {"symbols": len(as_list(task.get("symbols"))), "functions": len(as_dict(task.get("functions")))}

@@ -1,35 +1,40 @@
-"""Plans are lists of runs: the paper's experiments, two of our own that have ended, and the demo; their cost.
+"""Plans are lists of runs: the paper's experiments, two of our own, earlier ones, and the demo; their cost.
 
 Example:
     >>> for run in plan("table1", only=["ndr/R"]):
     ...     print(run.name, len(run.seeds), "seeds", run.steps, "steps")
-    ndr-R-released 25 seeds 80000 steps
-    ndr-R-paper 25 seeds 80000 steps
-    >>> len(plan("staged"))
+    ndr-R-authors 25 seeds 80000 steps
+    ndr-R-clean 25 seeds 80000 steps
+    ndr-R-text 25 seeds 80000 steps
+    >>> sum(not run.ended for run in plan("staged"))
     60
-    >>> (run,) = plan("table1", only=["ndr-R-released"])
+    >>> (run,) = plan("table1", only=["ndr-R-authors"])
     >>> round(seconds(run, len(run.seeds), "cuda") / 60)  # 25 seeds on an H200
     15
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, get_args
+from itertools import product
+from typing import Any
 
 import numpy as np
 
-from ctlpp.benchmark.variants import PROTOCOLS
+from ctlpp.benchmark.variants import PROTOCOLS, Settings
 from ctlpp.files import UserError
+from ctlpp.models import DEFAULT_PRESET
 from ctlpp.training.recipe import RECIPES, Recipe, recipe_for
+from ctlpp.words import OLD_PRESETS, OLD_PROTOCOLS
 
-Scale = Literal["full", "quick"]
 Options = tuple[tuple[str, Any], ...]  # keyword arguments, hashable
 
-EXPERIMENTS = ("table1", "staged", "similarity", "repeats", "tables")
-ENDED = {"repeats", "tables"}  # of full size only; what has run is shown, nothing more is trained
+EXPERIMENTS = ("table1", "similarity", "data", "staged", "tables", "repeats")
+SHARED = {"shared_functions": "o", "shared_symbols": "s"}  # of a cell of S, and how a run's name says it
 REPEATS = "distinct_sequences"  # how the data of `repeats` were limited; they are no longer made
+# With `until="settled"`: every seed at IID 1.00, and no accuracy moves by more than this, in 20 evaluations.
+SETTLED: Options = (("early_stop", 20), ("settled_accuracy", 0.995), ("settled_change", 0.05))
 CHECKPOINTS: dict[str, Any] = {"checkpoint_every": 0, "checkpoint_minutes": 0.75}  # what a kill may cost
 
 
@@ -41,11 +46,13 @@ class PlannedRun:
     model: str
     variant: str
     seeds: tuple[int, ...]
-    data: Options = ()  # of `ctlpp.generate`, besides the variant
-    preset: str = "released"
+    data: Options = ()  # any options of `ctlpp.generate`, besides the variant …
+    small: Options = ()  # … and those that make the data smaller than the paper's
+    preset: str = DEFAULT_PRESET
     sizes: Options = ()  # of the model, where they are not the preset's
     changes: Options = ()  # to the preset's recipe
     experiments: tuple[str, ...] = ()  # the parts of the paper that ask for it
+    ended: bool = False  # what has run is shown, nothing more is trained
 
     @property
     def recipe(self) -> Recipe:
@@ -60,37 +67,54 @@ class PlannedRun:
     @property
     def options(self) -> dict[str, Any]:
         """Of its data."""
-        return dict(self.data)
+        return dict(self.data + self.small)
 
     @property
     def protocol(self) -> str:
         """Of its data."""
-        return str(self.options.get("protocol", PROTOCOLS[0]))
+        return str(self.options.get("protocol", Settings.protocol))
 
     @property
-    def repeated(self) -> bool:
-        """Whether function sequences repeat in its data, as in the authors'."""
-        return REPEATS in self.options
+    def special(self) -> list[str]:
+        """Options of the data for which results have no column, in words: `table 3`, `no nesting`."""
+        rest = {
+            name: value for name, value in self.data if name not in ("protocol", "seed", *SHARED, REPEATS)
+        }
+        return [_words(name.replace("_", " "), value, " ") for name, value in rest.items()]
 
-    @property
-    def ended(self) -> bool:
-        """Whether nothing of it is trained any more."""
-        return bool(self.experiments) and {*self.experiments} <= ENDED
-
-    def without(self, *options: str) -> PlannedRun:
-        """The run of the paper's plan that lacks these options of the data."""
-        data = tuple(pair for pair in self.data if pair[0] not in options)
-        return replace(self, data=data, name=_name(self.model, self.variant, dict(data), self.preset))
+    def setting(self, **changes: Any) -> tuple[object, ...]:
+        """What tells it from other runs, with these options of the data changed; None leaves one out."""
+        data = {**dict(self.data), **changes}
+        special = frozenset(pair for pair in data.items() if pair[1] is not None)
+        return self.model, self.variant, self.preset, special
 
 
-def _name(model: str, variant: str, data: Mapping[str, Any], preset: str) -> str:
-    """`ndr-R-released`, `ndr-S-released-o16-s6`, `ndr-R-released-seed3`, `lstm-A-released-repeats-quick`."""
-    marks = {"shared_functions": "o", "shared_symbols": "s", "seed": "seed"}
-    parts = [model, variant, data["protocol"]]
-    parts += [f"{mark}{data[key]}" for key, mark in marks.items() if key in data]
-    parts += ["repeats"] if REPEATS in data else []
-    parts += {"released": [], "paper": ["paper-preset"]}.get(preset, [preset])
-    return "-".join(parts)
+def name_run(model: str, variant: str, data: Mapping[str, Any], preset: str = DEFAULT_PRESET) -> str:
+    """A name for a run, from all that is special about it.
+
+    >>> name_run("ndr", "S", {"protocol": "clean", "shared_functions": 16, "shared_symbols": 6}, "quick")
+    'ndr-S-clean-o16-s6-quick'
+    >>> name_run("lstm", "A", {"protocol": "authors", "table": 3, "nesting": False}, "text")
+    'lstm-A-authors-table3-no-nesting-text-preset'
+    """
+    parts = [model, variant]
+    for option, value in data.items():
+        word = {"protocol": "", **SHARED}.get(option, option)
+        parts.append("repeats" if option == REPEATS else _words(word, value))
+    parts += {"authors": [], "text": ["text-preset"]}.get(preset, [preset])
+    return "-".join(parts).replace("_", "-").replace(" ", "-")
+
+
+def current_name(name: str) -> str:
+    """The name of a run, from one that may have old words: `ndr-R-released` is `ndr-R-clean`."""
+    return "-".join(OLD_PROTOCOLS.get(part, part) for part in name.split("-"))
+
+
+def _words(option: str, value: object, between: str = "") -> str:
+    """`table3`, `with nesting`, `no nesting`."""
+    if isinstance(value, bool):
+        return f"{'with' if value else 'no'} {option}"
+    return f"{option}{' ' if option and isinstance(value, str) else between}{value}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,9 +122,11 @@ class Size:
     """How large everything is at a scale; the structure of the plan is the same at both."""
 
     preset: str
+    protocols: tuple[str, ...]  # of table1; the first is that of all else
     seeds: int  # of a run of table1
     transformers: int  # as many Transformers, for some never learn
-    few: int  # seeds of a cell of the S grid
+    few: int  # seeds of a cell of the S grid …
+    transformers_on_s: int  # … and of Transformers
     shared_functions: tuple[int, ...]  # the S grid
     shared_symbols: tuple[int, ...]
     data: Options = ()  # of A and R
@@ -114,10 +140,12 @@ class Size:
 
 
 FULL = Size(
-    preset="released",
+    preset=DEFAULT_PRESET,
+    protocols=("authors",),
     seeds=25,
     transformers=50,
     few=5,
+    transformers_on_s=3,
     shared_functions=(4, 8, 12, 16),
     shared_symbols=(2, 3, 4, 5, 6),
 )
@@ -126,9 +154,11 @@ _SMALL_S = _SMALL | {"symbols": 4, "functions": 16, "max_length": 4, "train": 2_
 # On A and R the smallest data we found that an NDR learns in so few steps, whatever the protocol.
 QUICK = Size(
     preset="quick",
+    protocols=("clean", "text"),
     seeds=2,
     transformers=2,
     few=2,
+    transformers_on_s=2,
     shared_functions=(4, 8),
     shared_symbols=(3,),
     data=tuple(_SMALL.items()),
@@ -137,7 +167,21 @@ QUICK = Size(
 )
 SIZES: dict[str, Size] = {"full": FULL, "quick": QUICK}
 
-DEMO_DATA = _SMALL | {"protocol": "paper", "symbols": 4, "functions": 8, "max_length": 4, "train": 2_200}
+# Which property of the data decides: from the authors' data down, from clean data up, one thing at a time.
+# Twins are in the OOD split alone; whatever the run, the independent OOD split beside it shows what they do.
+SWITCHES: tuple[dict[str, Any], ...] = (
+    {"protocol": "authors", "table": 0},
+    {"protocol": "authors", "repeats": False},
+    {"protocol": "authors", "nesting": False},
+    {"protocol": "authors", "doubled_pairs": False},
+    {"protocol": "clean", "table": "authors"},
+    {"protocol": "clean", "repeats": True},
+    {"protocol": "clean", "doubled_pairs": True},
+)
+SWITCHED_SEEDS = 12
+TABLES, TABLE_SEEDS = (1, 2, 3), 8  # other function tables
+
+DEMO_DATA = _SMALL | {"protocol": "text", "symbols": 4, "functions": 8, "max_length": 4, "train": 2_200}
 DEMO_MODELS = ("ndr", "transformer", "lstm")  # the longest first
 DEMO_SEEDS = 8
 
@@ -161,25 +205,30 @@ def demo_plan(seeds: int = DEMO_SEEDS, steps: int | None = None) -> list[Planned
 
 def plan(
     what: str = "all",
-    scale: Scale = "full",
+    scale: str = "full",
     *,
     seeds: Sequence[int] | None = None,
     only: Sequence[str] = (),
     protocol: str | None = None,
     preset: str | None = None,
+    until: str | None = None,
 ) -> list[PlannedRun]:
     """The runs of an experiment, or of all, in the order in which they are to be trained.
 
-    First A and R, model by model (Bi-LSTM, NDR, Transformer): the released protocol, the same with repeated
-    sequences (nearest to the authors' data), the protocol `paper`. Then S, then other function tables.
+    First A and R with Bi-LSTM and NDR; which property of the data decides; Transformers; S; other function
+    tables. At full size also what has run earlier on other data than the authors': nothing of it is trained.
 
     seeds, protocol, preset: in place of the planned ones. only: `MODEL/VARIANT`, or names of runs.
+    until: "settled" for runs of their own that stop when nothing changes any more.
     """
+    protocol = protocol and OLD_PROTOCOLS.get(protocol, protocol)
+    preset = preset and OLD_PRESETS.get(preset, preset)
     for argument, value, choices in (
         ("experiment", what, (*EXPERIMENTS, "all")),
-        ("‹scale›", scale, get_args(Scale)),
+        ("‹scale›", scale, tuple(SIZES)),
         ("‹protocol›", protocol, PROTOCOLS),
         ("‹preset›", preset, tuple(RECIPES)),
+        ("‹until›", until, ("settled",)),
     ):
         if value is not None and value not in choices:
             raise UserError(f"{argument} {value}: choose from {', '.join(choices)}")
@@ -191,54 +240,84 @@ def plan(
             before = runs.get(run.name, run)
             asked = tuple(dict.fromkeys((*before.experiments, *run.experiments)))
             both = tuple(sorted({*before.seeds, *run.seeds})) if seeds is None else tuple(seeds)
-            runs[run.name] = replace(before, experiments=asked, seeds=both)
+            ended = before.ended and run.ended
+            runs[run.name] = replace(before, experiments=asked, seeds=both, ended=ended)
     short = {name: f"{run.model}/{run.variant}" for name, run in runs.items()}
+    only = [current_name(word) for word in only]
     for word in only:
         if word not in (*short, *short.values()):
             listed = ", ".join(dict.fromkeys(short.values()))
             raise UserError(f"‹only› {word}: {what} has {listed}; or give the name of a run (see ‹plan›)")
-    return [run for name, run in runs.items() if not only or {name, short[name]} & {*only}]
+    chosen = [run for name, run in runs.items() if not only or {name, short[name]} & {*only}]
+    if not until:
+        return chosen
+    return [
+        replace(run, name=f"{run.name}-until-settled", changes=run.changes + SETTLED)
+        for run in chosen
+        if not run.ended
+    ]
 
 
 def _every(size: Size, protocol: str | None, preset: str | None) -> Iterator[PlannedRun]:
     """The whole plan; a run that several experiments ask for comes several times."""
-    models = {"lstm": size.seeds, "ndr": size.seeds, "transformer": size.transformers}
-    ours = protocol or "released"  # the protocol behind the published numbers
-    both = (protocol,) if protocol else ("released", "paper")
-    repeated = {REPEATS: "n/7"}  # one function sequence to every 7 examples of a length
+    ours, *others = (protocol,) if protocol else size.protocols
 
-    def run(experiment: str, model: str, variant: str, protocol: str, seeds: int, **more: Any) -> PlannedRun:
-        small = size.staged if variant == "S" else size.data
-        data, chosen = {"protocol": protocol, **dict(small), **more}, preset or size.preset
+    def run(experiment: str, model: str, variant: str, seeds: int, **data: Any) -> PlannedRun:
+        data, chosen = {"protocol": ours, **data}, preset or size.preset
         return PlannedRun(
-            name=_name(model, variant, data, chosen),
+            name=name_run(model, variant, data, chosen),
             model=model,
             variant=variant,
             seeds=tuple(range(seeds)),
             data=tuple(data.items()),
+            small=size.staged if variant == "S" else size.data,
             preset=chosen,
             changes=size.changes(model, variant),
             experiments=(experiment,),
         )
 
-    for model, seeds in models.items():
-        for used in both:
+    def table1(model: str, seeds: int) -> Iterator[PlannedRun]:
+        for used in (ours, *others):
             for variant in ("A", "R"):
-                yield run("table1", model, variant, used, seeds)
-            for variant in ("A", "R") if used == ours and size is FULL else ():
-                yield run("repeats", model, variant, used, seeds)  # beside which the next is seen
-                yield run("repeats", model, variant, used, seeds, **repeated)
-    for model in ("ndr", "lstm", "transformer"):
+                yield run("table1", model, variant, seeds, protocol=used)
+
+    yield from table1("lstm", size.seeds)
+    yield from table1("ndr", size.seeds)
+    for variant in ("R", "A"):
+        yield run("similarity", "ndr", variant, size.seeds)
+    if size is FULL and not protocol:
+        for switched in SWITCHES:
+            for model in ("lstm", "ndr"):
+                yield run("data", model, "A", SWITCHED_SEEDS, **switched)
+    yield from table1("transformer", size.transformers)
+    for model, seeds in {"ndr": size.few, "lstm": size.few, "transformer": size.transformers_on_s}.items():
         for functions in size.shared_functions:
             for symbols in size.shared_symbols:
-                grid = {"shared_functions": functions, "shared_symbols": symbols}
-                yield run("staged", model, "S", ours, size.few, **grid)
+                yield run("staged", model, "S", seeds, shared_functions=functions, shared_symbols=symbols)
+    if size is FULL and not protocol:
+        for variant in ("R", "A"):
+            yield run("tables", "ndr", variant, TABLE_SEEDS)  # beside which the others are seen
+            yield from (run("tables", "ndr", variant, TABLE_SEEDS, table=table) for table in TABLES)
+        yield from (replace(one, ended=True) for one in _earlier(run))
+
+
+def _earlier(run: Callable[..., PlannedRun]) -> Iterator[PlannedRun]:
+    """What was planned before the authors' data were known."""
+    repeated = {REPEATS: "n/7"}  # one function sequence to every 7 examples of a length
+    for model, variant in product(("lstm", "ndr", "transformer"), ("A", "R")):
+        seeds = FULL.transformers if model == "transformer" else FULL.seeds
+        yield run("repeats", model, variant, seeds, protocol="clean", **repeated)
+        for protocol in ("clean", "text"):
+            yield run("table1", model, variant, seeds, protocol=protocol)
     for variant in ("R", "A"):
-        yield run("similarity", "ndr", variant, ours, size.seeds)
+        yield run("similarity", "ndr", variant, FULL.seeds, protocol="clean")
+    for model, functions, symbols in product(("ndr", "lstm"), FULL.shared_functions, FULL.shared_symbols):
+        grid = {"shared_functions": functions, "shared_symbols": symbols}
+        yield run("staged", model, "S", FULL.few, protocol="clean", **grid)
     for model, variant, data in (("ndr", "R", {}), ("lstm", "A", repeated)):  # else the latter learns little
-        for table in range(5) if size is FULL else ():
+        for table in range(5):
             seed = {"seed": table} if table else {}  # function table 0 is that of all others
-            yield run("tables", model, variant, ours, size.few, **seed, **data)
+            yield run("tables", model, variant, FULL.few, protocol="clean", **seed, **data)
 
 
 DEVICES = {"cuda": "one NVIDIA H200", "cpu": "two CPU cores"}  # where this was measured
@@ -257,27 +336,20 @@ _QUICK: dict[str, dict[str, Mapping[int, float]]] = {
     "cuda": {"lstm": {1: 0.5, 50: 0.01}, "transformer": {1: 1.0, 50: 0.02}, "ndr": {1: 2.0, 100: 0.02}},
     "cpu": {"lstm": {1: 6.0, 4: 1.6}, "transformer": {1: 30.0, 2: 16.0}, "ndr": {1: 30.0, 2: 17.0}},
 }
-_SMALLER_BATCHES = {("lstm", "S"): 4}  # so many times smaller in the preset `released`; not measured
+_BATCH = {"quick": 32}  # with which it was measured; 512 otherwise
 _AROUND = {"cuda": 10.0, "cpu": 3.0}  # seconds a piece: beginning, evaluations, analysis
 
 
 def seconds(run: PlannedRun, seeds: int, device: str = "cuda", steps: int | None = None) -> float:
-    """For training so many seeds of a planned run in one piece, with all that belongs to it."""
+    """For training so many seeds of a planned run in one piece, with all that belongs to it.
+
+    Between the crowds that were measured a step takes a straight line, beyond them it is in proportion.
+    """
     if not seeds:
         return 0.0
     each = (_QUICK if run.preset == "quick" else _FULL)[device][run.model]
-    smaller = _SMALLER_BATCHES.get((run.model, run.variant), 1) if run.preset == "released" else 1
-    steps = run.steps if steps is None else steps
-    return steps * step_time(each, seeds / smaller) / 1000 + _AROUND[device]
-
-
-def step_time(each: Mapping[int, float], seeds: float) -> float:
-    """Milliseconds of a step, from what was measured: straight lines between crowds, in proportion beyond.
-
-    >>> step_time({1: 2.0, 10: 0.5}, 10), step_time({1: 2.0, 10: 0.5}, 4), step_time({1: 2.0, 10: 0.5}, 20)
-    (5.0, 3.0, 10.0)
-    """
+    crowd = seeds * run.recipe.batch / _BATCH.get(run.preset, 512)
     most = max(each)
-    if seeds > most:
-        return each[most] * seeds
-    return float(np.interp(seeds, list(each), [crowd * time for crowd, time in each.items()]))
+    step = np.interp(min(crowd, most), list(each), [many * time for many, time in each.items()])
+    milliseconds = float(step) * max(1.0, crowd / most)
+    return (run.steps if steps is None else steps) * milliseconds / 1000 + _AROUND[device]

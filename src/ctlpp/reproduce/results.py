@@ -10,133 +10,120 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from dataclasses import asdict, dataclass, replace
 from itertools import product
+from math import sqrt
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from ctlpp.analysis.folder import PREDICTORS
 from ctlpp.benchmark.variants import PROTOCOLS
-from ctlpp.report.compare import SPLITS, key_of, merge, mismatches
-from ctlpp.reproduce.judge import spread_of_tables
+from ctlpp.report.compare import KEPT, SPLITS, key_of
 from ctlpp.reproduce.pieces import first_mismatch
-from ctlpp.reproduce.plan import REPEATS, PlannedRun, Scale, plan
+from ctlpp.reproduce.plan import REPEATS, SIZES, PlannedRun, current_name, plan
 from ctlpp.reproduce.run_result import ALL, COLUMNS, RULE, Row, RunResult, make_rows, rounded, with_ends
 from ctlpp.runs.folder import RunRecord, read_run, run_folders
 from ctlpp.statistics import published as paper
-from ctlpp.statistics.summary import Correlation, Interval, Summary, correlate, difference
+from ctlpp.statistics.summary import Interval, Summary, difference
 
 RUNS = "runs"  # the folder of a results folder that holds the runs
-ENOUGH = 8  # analysed seeds that have learned their data; fewer predict little
-APART = (
-    0.1  # of OOD accuracy between the second worst and the second best seed: less leaves nothing to predict
-)
-
-
-# Data on which the published numbers are asked for: protocol, and whether function sequences repeat.
-CONDITIONS = {"repeats": ("released", True), "released": ("released", False), "paper": ("paper", False)}
+PERMUTATIONS = 4000
+# Data on which the published numbers are asked for, by options of the data.
+CONDITIONS: dict[str, dict[str, Any]] = {
+    "authors": {"protocol": "authors"},
+    "repeats": {"protocol": "clean", REPEATS: "n/7"},
+    "clean": {"protocol": "clean"},
+    "text": {"protocol": "text"},
+}
 
 
 @dataclass(frozen=True)
 class Results:
-    """The plan, the runs that are there, and their rows."""
+    """The runs of a plan, and their rows."""
 
     folder: Path
-    plan: tuple[PlannedRun, ...]
-    runs: dict[str, RunResult]  # planned ones in the order of the plan, then the others
+    runs: dict[str, RunResult]  # planned ones in the order of the plan, begun or not, then the others
     rows: dict[tuple[str, str, str], Row]  # by run, selection, split
+
+    @property
+    def plan(self) -> dict[str, PlannedRun]:
+        """What is planned, by name."""
+        return {name: run.planned for name, run in self.runs.items() if run.planned}
+
+    @property
+    def finished(self) -> list[RunResult]:
+        """Runs with at least one finished seed."""
+        return [run for run in self.runs.values() if run.seeds]
 
     @property
     def is_miniature(self) -> bool:
         """Whether the plan is the small one, which says nothing about published numbers."""
-        return all(planned.preset == "quick" for planned in self.plan)
-
-    @property
-    def unplanned_runs(self) -> list[RunResult]:
-        """Those that the plan does not have."""
-        names = {planned.name for planned in self.plan}
-        return [run for run in self.runs.values() if run.name not in names]
-
-    def asked(self, *experiments: str) -> list[PlannedRun]:
-        """The runs that experiments need."""
-        return [planned for planned in self.plan if {*experiments} & {*planned.experiments}]
-
-    def finished(self, planned: PlannedRun) -> RunResult | None:
-        """A run of which at least one seed is finished."""
-        run = self.runs.get(planned.name)
-        return run if run is not None and run.seeds else None
-
-    def missing(self, planned: PlannedRun) -> list[int]:
-        """The seeds of a run that are still to be trained."""
-        trained = self.trained(planned)
-        return [] if planned.ended else [seed for seed in planned.seeds if seed not in trained]
-
-    def trained(self, planned: PlannedRun) -> list[int]:
-        """The seeds of a run that are finished."""
-        run = self.runs.get(planned.name)
-        return [seed.number for seed in run.seeds if seed.number in planned.seeds] if run else []
+        return all(planned.preset == "quick" for planned in self.plan.values())
 
     def row(self, run: RunResult, split: str = "ood", selection: str | None = None) -> Row:
         """Its statistics; counted as the paper did, unless another way is named."""
         return self.rows[run.name, selection or run.selection, split]
 
-    def finished_runs(self, condition: str) -> dict[tuple[str, str], RunResult]:
-        """Runs on A and R with finished seeds, by model and variant in the order of the published table."""
+    def asked(self, experiment: str) -> list[RunResult]:
+        """The runs that an experiment needs and that have finished seeds."""
+        return [run for run in self.finished if run.planned and experiment in run.planned.experiments]
+
+    def on(self, condition: str) -> dict[tuple[str, str], RunResult]:
+        """Finished runs on one kind of data, by model and variant in the order of the published table."""
         found = {
-            (planned.model, planned.variant): run
-            for planned in self.asked("table1", "repeats")
-            if (planned.protocol, planned.repeated) == CONDITIONS[condition]
-            and (run := self.finished(planned))
+            (run.planned.model, run.planned.variant): run
+            for run in reversed(self.finished)  # of several, the first of the plan
+            if run.planned and dict(run.planned.data) == CONDITIONS[condition]
         }
         return {place: found[place] for place in paper.PUBLISHED if place in found}
 
     def main_runs(self) -> list[RunResult]:
         """All runs on A and R; those that are compared with the same published number stand together."""
-        by_condition = [self.finished_runs(condition) for condition in CONDITIONS]
+        by_condition = [self.on(condition) for condition in CONDITIONS]
         return [runs[place] for place in paper.PUBLISHED for runs in by_condition if place in runs]
 
-    def baseline(self, planned: PlannedRun) -> RunResult | None:
-        """The run that differs in one thing: its sequences are distinct, or it is of `released`."""
-        if planned.repeated:
-            return self.finished(planned.without(REPEATS))
-        released = self.finished_runs("released") if planned.protocol != "released" else {}
-        return released.get((planned.model, planned.variant))
+    def baseline(self, run: RunResult) -> RunResult | None:
+        """The run on `clean` data with distinct sequences, if there is one that else is the same."""
+        if run.planned is None:
+            return None
+        wanted = run.planned.setting(protocol="clean", **{REPEATS: None})
+        same = (one for one in self.finished if one.planned and one.planned.setting() == wanted)
+        return next((one for one in same if one is not run), None)
 
     def repeats(self) -> list[tuple[RunResult, RunResult]]:
         """Runs with distinct and with repeated sequences, where both have finished seeds."""
-        planned = [one for one in self.asked("repeats") if one.repeated]
-        pairs = [(self.baseline(one), self.finished(one)) for one in planned]
-        return [(plain, repeated) for plain, repeated in pairs if plain and repeated]
+        pairs = [(self.baseline(run), run) for run in self.on("repeats").values()]
+        return [(plain, repeated) for plain, repeated in pairs if plain]
 
     def function_tables(self) -> list[list[RunResult]]:
         """Runs that differ in nothing but the function table, where there are several."""
-        groups: dict[str, dict[int, RunResult]] = {}
-        for planned in self.asked("tables"):
-            first = planned.without("seed")
-            for run in filter(None, (self.finished(first), self.finished(planned))):
-                groups.setdefault(first.name, {})[run.table] = run
-        return [[own[table] for table in sorted(own)] for own in groups.values() if len(own) > 1]
+        groups: dict[object, list[RunResult]] = {}
+        for run in self.asked("tables"):
+            if run.planned:
+                groups.setdefault(run.planned.setting(seed=None, table=None), []).append(run)
+        return [runs for runs in groups.values() if len(runs) > 1]
 
 
-def load_results(folder: Path, planned: Sequence[PlannedRun] | None = None) -> Results:
-    """Read a results folder. planned: the plan to compare it with; by default the one that fits best."""
+def load_results(folder: Path) -> Results:
+    """Read a results folder, and compare it with the plan that fits best."""
     pieces: dict[str, list[RunRecord]] = {}
     for place in run_folders(folder / RUNS):
         inner = place.relative_to(folder / RUNS)
         if inner.parts:
-            pieces.setdefault(inner.parts[0], []).append(read_run(place, inner.as_posix(), with_history=True))
-    whole = _find_plan(pieces.keys()) if planned is None else planned
-    by_name = {one.name: one for one in whole if one.name in pieces or not one.ended}
-    names = [name for name in by_name if name in pieces] + sorted(pieces.keys() - by_name.keys())
-    runs = {name: _merge_pieces(name, pieces[name], by_name.get(name)) for name in names}
-    rows = {
-        (run.name, selection, split): row | _planned_columns(by_name.get(run.name))
-        for run in runs.values()
-        if run.seeds
-        for selection in (ALL, RULE)
-        for split, row in make_rows(run, selection).items()
-    }
-    results = Results(folder, tuple(by_name.values()), runs, rows)
+            pieces.setdefault(current_name(inner.parts[0]), []).append(
+                read_run(place, inner.as_posix(), with_history=True)
+            )
+    planned = {one.name: one for one in _find_plan(pieces.keys()) if one.name in pieces or not one.ended}
+    names = [*planned, *sorted(pieces.keys() - planned.keys())]
+    runs = {name: _merge_pieces(name, pieces.get(name, []), planned.get(name)) for name in names}
+    results = Results(folder, runs, {})
+    for run in results.finished:
+        every = make_rows(run, run.seeds)
+        kept = every if run.select(RULE) == run.seeds else make_rows(run, run.select(RULE))
+        for selection, words, rows in ((ALL, "all seeds", every), (RULE, KEPT, kept)):
+            for split, row in rows.items():
+                results.rows[run.name, selection, split] = row | {"selection": words}
     _compare_with_baselines(results)
     _compare_function_tables(results)
     return results
@@ -144,58 +131,38 @@ def load_results(folder: Path, planned: Sequence[PlannedRun] | None = None) -> R
 
 def _find_plan(names: Set[str]) -> list[PlannedRun]:
     """The whole plan of the scale to which most runs belong, and what is there of other protocols."""
-    scales: tuple[Scale, ...] = ("full", "quick")
     plans = []
-    for scale in scales:
+    for scale in SIZES:
         whole = {one.name: one for one in plan("all", scale)}
         others = [one for protocol in PROTOCOLS for one in plan("all", scale, protocol=protocol)]
+        others += plan("all", scale, until="settled")
         plans.append(whole | {one.name: one for one in others if one.name in names - whole.keys()})
     return list(max(plans, key=lambda one: len(one.keys() & names)).values())
-
-
-def _planned_columns(planned: PlannedRun | None) -> Row:
-    if planned is None:
-        return {"experiments": []}
-    return {"experiments": list(planned.experiments), "planned": len(planned.seeds)}
 
 
 def _merge_pieces(name: str, records: Sequence[RunRecord], planned: PlannedRun | None) -> RunResult:
     """Finished pieces together; one that differs from the plan or from the first is unusable."""
     pieces: list[RunRecord] = []
     unusable: list[RunRecord] = []
-    for record in sorted(records, key=_first_seed):
+    for record in sorted(records, key=lambda one: (min((s.number for s in one.seeds), default=0), one.name)):
+        reason = first_mismatch(record.config, planned) if planned and record.state == "finished" else ""
+        if not reason and pieces and key_of(record) != key_of(pieces[0]):
+            reason = f"its settings are not those of {pieces[0].name}"
         if record.state != "finished":
             unusable.append(record)
-        elif reason := _difference_in_settings(record, planned, pieces):
+        elif reason:
             unusable.append(replace(record, state="different", reason=reason))
         else:
             pieces.append(record)
-    reasons = mismatches(pieces[0].config) if pieces else ()
-    return RunResult(name, tuple(pieces), tuple(unusable), merge(pieces), tuple(reasons))
-
-
-def _first_seed(record: RunRecord) -> tuple[int, str]:
-    return min((seed.number for seed in record.seeds), default=0), record.name
-
-
-def _difference_in_settings(
-    record: RunRecord, planned: PlannedRun | None, pieces: Sequence[RunRecord]
-) -> str:
-    """Why a piece is not what its folder says; empty if it is."""
-    if planned and (reason := first_mismatch(record.config, planned)):
-        return reason
-    if pieces and key_of(record) != key_of(pieces[0]):
-        return f"its settings are not those of {pieces[0].name}"
-    return ""
+    return RunResult(name, planned, tuple(pieces), tuple(unusable))
 
 
 def _compare_with_baselines(results: Results) -> None:
-    """Fill in how far means are from those on `released` data with distinct sequences."""
-    for planned in results.asked("table1", "repeats"):
-        run, base = results.finished(planned), results.baseline(planned)
-        if run and base:
+    """Fill in how far means are from those on `clean` data with distinct sequences."""
+    for run in results.finished:
+        if base := results.baseline(run):
             for selection, split in product((ALL, RULE), SPLITS):
-                row, other = (results.rows[one.name, selection, split] for one in (run, base))
+                row, other = (results.row(one, split, selection) for one in (run, base))
                 row |= {"baseline": base.name, **with_ends("change", *_change(row, other))}
 
 
@@ -210,37 +177,46 @@ def _change(row: Row, other: Row) -> tuple[float | None, Interval | None]:
 def _compare_function_tables(results: Results) -> None:
     """Fill in how much the function table matters."""
     for runs in results.function_tables():
-        if spread := spread_of_tables([run.values("ood") for run in runs]):
-            results.rows[runs[0].name, ALL, "ood"] |= {
-                "function_tables": len(runs),
-                "std_between_tables": rounded(spread.between),
-                "std_within_tables": rounded(spread.within),
-                "tables_p": rounded(spread.p),
-            }
+        accuracies = [[s.accuracy["ood"] for s in run.seeds if "ood" in s.accuracy] for run in runs]
+        if spread := spread_of_tables(accuracies):
+            names = ("std_between_tables", "std_within_tables", "tables_p")
+            row = results.row(runs[0], "ood", ALL)
+            row |= {"function_tables": len(runs), **dict(zip(names, map(rounded, spread), strict=True))}
 
 
-def correlations(run: RunResult) -> dict[str, Correlation]:
-    """Of measures with OOD accuracy, over analysed seeds that learned their data; empty if there are few."""
-    ood = {
-        seed.number: seed.accuracy["ood"]
-        for seed in run.seeds
-        if not seed.diverged and seed.accuracy.get("iid", 0) > paper.LEARNED and "ood" in seed.accuracy
-    }
-    numbers = [number for number in run.measures if number in ood]
-    accuracies = np.array([ood[number] for number in numbers])
-    if len(numbers) < ENOUGH or np.ptp(np.sort(accuracies)[1:-1]) < APART:
-        return {}
-    found = {}
-    for name in PREDICTORS:
-        values = np.array([run.measures[number].get(name, np.nan) for number in numbers])
-        found[name] = correlate(values, accuracies)
-    return {name: one for name, one in found.items() if np.isfinite(one.pearson)}
+def spread_of_tables(groups: Sequence[Sequence[float]]) -> tuple[float, float, float] | None:
+    """How much accuracy varies with the function table, and how much with the seed.
+
+    The standard deviation between tables, beyond what the seeds explain; that between the seeds of a table;
+    and how often means lie as far apart if seeds are dealt out to tables at random. None for one table, or
+    for one seed on every table.
+
+    >>> between, within, p = spread_of_tables([[0.9, 0.92, 0.94], [0.5, 0.52, 0.54], [0.7, 0.72, 0.74]])
+    >>> round(between, 2), round(within, 2), p < 0.01
+    (0.2, 0.02, True)
+    """
+    groups = [own for own in groups if len(own)]
+    sizes = np.array([len(own) for own in groups])
+    if len(groups) < 2 or sizes.sum() == len(groups):
+        return None
+    every = np.concatenate([np.asarray(own, float) for own in groups])
+    means = np.array([np.mean(own) for own in groups])
+    within = float(((every - means.repeat(sizes)) ** 2).sum()) / (len(every) - len(groups))
+    between = float(np.var(means, ddof=1)) - within * float(np.mean(1 / sizes))
+    shuffled = np.random.Generator(np.random.PCG64(0)).permuted(np.tile(every, (PERMUTATIONS, 1)), axis=1)
+    as_far = (_between(shuffled, sizes) >= _between(every, sizes) - 1e-12).sum()
+    return sqrt(max(0.0, between)), sqrt(within), float((1 + as_far) / (1 + PERMUTATIONS))
+
+
+def _between(every: NDArray[Any], sizes: NDArray[Any]) -> NDArray[Any]:
+    """The sum of squares between tables. Accuracies of all seeds, table by table: (…, seeds) -> (…)"""
+    means = np.add.reduceat(every, np.cumsum(sizes) - sizes, axis=-1) / sizes
+    return np.asarray((sizes * (means - every.mean(axis=-1, keepdims=True)) ** 2).sum(axis=-1))
 
 
 def results_table(results: Results) -> pa.Table:
     """The content of `results.parquet`."""
-    rows = list(results.rows.values())
-    return pa.table({name: pa.array([row[name] for row in rows], kind) for name, kind in COLUMNS.items()})
+    return pa.Table.from_pylist(list(results.rows.values()), pa.schema(list(COLUMNS.items())))
 
 
 def correlations_table(results: Results) -> pa.Table:
@@ -251,7 +227,7 @@ def correlations_table(results: Results) -> pa.Table:
     rows = [
         {"cell": run.name, "measure": name, **asdict(one)}
         for run in results.main_runs()
-        for name, one in correlations(run).items()
+        for name, one in run.correlations.items()
     ]
     rows = [row | {name: rounded(row[name]) for name in numbers} for row in rows]
     return pa.Table.from_pylist(rows, pa.schema(list(kinds.items())))

@@ -1,14 +1,33 @@
-"""The seeds of one planned run, and their statistics: the rows of `results.parquet`.
+"""One planned run: its seeds, the verdict on them, and its statistics, the rows of `results.parquet`.
 
 A planned run is trained in pieces, each a run folder with seeds of its own. There are two rows for each way
 to count seeds, one for each split; numbers are rounded to six digits.
+
+A verdict says in one word whether a published mean holds. Its interval is that of the difference of the two
+means: Welch's, 95 %, both sets of seeds being samples, widened by the rounding of what was published. Then
+
+- *higher*, *lower*: the interval excludes 0 and reaches beyond ±0.02, below which no difference matters;
+- *reproduced*: it lies within ±0.02; or it lies within ± three quarters of the published standard deviation
+  between seeds, and even the 80 % interval contains 0;
+- *undecided*: neither. Also where the OOD accuracy would be reproduced but the IID accuracy is higher or
+  lower: a mean over seeds that have learned their data and seeds that have not is not what was published.
+
+Among fewer than ten seeds a kind of seed that makes up a quarter of all may be missing: they never reproduce
+a number, and their spread is taken to be at least the published one.
+
+Example:
+    >>> from ctlpp.statistics.summary import summarise
+    >>> judge(summarise([0.96, 0.93, 0.97, 0.91, 0.99] * 5), (0.95, 0.03)).word
+    'reproduced'
+    >>> judge(summarise([0.3, 1.0, 0.8]), (0.75, 0.27)).word
+    'undecided'
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import fmean
 from typing import Any
@@ -16,20 +35,37 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ctlpp.analysis.folder import read_analysis
-from ctlpp.report.compare import KEPT, SPLITS, by_rule, converged
-from ctlpp.reproduce.judge import is_inside, judge, undecided_if_iid_differs
-from ctlpp.runs.folder import RunRecord, SeedResult
-from ctlpp.runs.history import History
-from ctlpp.runs.untrusted import DamagedError, as_dict, as_int, as_str, read_columns
+from ctlpp.analysis.folder import PREDICTORS, read_analysis
+from ctlpp.report.compare import SPLITS, Summaries, by_rule, merge, mismatches, summarise_seeds
+from ctlpp.reproduce.plan import REPEATS, PlannedRun
+from ctlpp.runs.folder import RunRecord
+from ctlpp.runs.history import History, SeedResult, read_history
+from ctlpp.runs.untrusted import DamagedError, as_dict, as_int, as_str
 from ctlpp.statistics import published as paper
-from ctlpp.statistics.summary import Interval, Summary, mean_intervals, summarise
+from ctlpp.statistics.published import ROUNDING, SEEDS
+from ctlpp.statistics.summary import (
+    ENOUGH,
+    FEWEST,
+    LEVEL,
+    Correlation,
+    Interval,
+    Summary,
+    cautious,
+    correlate,
+    difference,
+    mean_intervals,
+)
 
 ALL, RULE = "all", "rule"  # two ways to count: every seed, and the paper's rule
-SELECTIONS = {ALL: "all seeds", RULE: KEPT}
 LATE = 0.9  # of the steps: what comes after is the last tenth
+APART = 0.1  # of OOD accuracy, the second worst and the second best seed: less leaves nothing to predict
 
-Row = dict[str, Any]  # a line of results.parquet
+REPRODUCED, HIGHER, LOWER, UNDECIDED = "reproduced", "higher", "lower", "undecided"
+NEGLIGIBLE = 0.02  # of accuracy
+MARGIN = 0.75  # of the published spread: a reproduced number's difference lies within it, with its interval
+USUAL = 0.8  # level of the interval that contains 0 if a number is reproduced
+
+Row = dict[str, Any]  # a line of results.parquet, and what is `special` about its data, in words
 
 _TEXT, _COUNT, _REAL = pa.string(), pa.int64(), pa.float64()
 _MEAN = dict.fromkeys(("mean", "std", "interval_low", "interval_high"), _REAL)
@@ -51,7 +87,7 @@ COLUMNS: dict[str, pa.DataType] = {
     "not_compared": pa.list_(_TEXT),  # why no published number applies
     **dict.fromkeys(("learned", "learned_first", "learned_half", "learned_late"), _COUNT),  # seeds, steps
     "moved_late": _REAL,  # how far the mean OOD accuracy went in the last tenth of the steps
-    "baseline": _TEXT,  # the same on `released` data with distinct sequences
+    "baseline": _TEXT,  # the same on `clean` data with distinct sequences
     **dict.fromkeys(("change", "change_low", "change_high"), _REAL),  # from the baseline
     "function_tables": _COUNT,  # on the row of table 0: how many there are, and how much they matter
     **dict.fromkeys(("std_between_tables", "std_within_tables", "tables_p"), _REAL),
@@ -60,85 +96,62 @@ COLUMNS: dict[str, pa.DataType] = {
 
 @dataclass(frozen=True)
 class RunResult:
-    """The seeds of one planned run, from all its pieces."""
+    """A planned run and what has run of it."""
 
     name: str
-    pieces: tuple[RunRecord, ...] = ()  # finished
+    planned: PlannedRun | None  # None for a run that the plan does not have
+    pieces: tuple[RunRecord, ...] = ()  # finished; they differ in nothing but their seeds
     unusable: tuple[RunRecord, ...] = ()  # unfinished, damaged, of another version or of other settings
-    seeds: tuple[SeedResult, ...] = ()  # of the finished pieces, in order, each once
-    mismatches: tuple[str, ...] = ()  # why no published number applies; empty if one does
 
     @property
-    def config(self) -> dict[str, Any]:
-        """Of the first piece; the others differ in nothing that decides a result."""
-        return (self.pieces or self.unusable)[0].config
+    def first(self) -> RunRecord:
+        """A piece, for all that the pieces have in common."""
+        return self.pieces[0]
+
+    @cached_property
+    def seeds(self) -> tuple[SeedResult, ...]:
+        """The seeds of the finished pieces, in order, each once."""
+        return merge(self.pieces)
 
     @property
-    def model(self) -> str:
-        """A name of the zoo."""
-        return as_str(self.config.get("model"))
+    def trained(self) -> list[int]:
+        """The planned seeds that are finished."""
+        asked = self.planned.seeds if self.planned else ()
+        return [seed.number for seed in self.seeds if seed.number in asked]
 
     @property
-    def variant(self) -> str:
-        """A, R, S, …"""
-        return as_str(self.config.get("variant"))
+    def missing(self) -> list[int]:
+        """The planned seeds that are still to be trained."""
+        asked = self.planned.seeds if self.planned and not self.planned.ended else ()
+        return [seed for seed in asked if seed not in self.trained]
 
-    @property
-    def protocol(self) -> str:
-        """Of the data."""
-        return as_str(self.config.get("protocol"))
-
-    @property
-    def preset(self) -> str:
-        """Of the hyper-parameters."""
-        return as_str(self.config.get("preset"))
-
-    @property
-    def table(self) -> int:
-        """The data seed, which decides the functions."""
-        return as_int(as_dict(self.config.get("task")).get("seed")) or 0
-
-    @property
-    def sequences(self) -> str:
-        """The limit on distinct function sequences of a length; empty without one."""
-        limit = as_dict(as_dict(self.config.get("task")).get("recipe")).get("distinct_sequences")
-        return as_str(limit) or str(as_int(limit) or "")
-
-    @property
-    def cell(self) -> tuple[int, int] | None:
-        """Shared functions and shared symbols, on S."""
-        task = as_dict(self.config.get("task"))
-        functions, symbols = as_int(task.get("shared_functions")), as_int(task.get("shared_symbols"))
-        return None if functions is None or symbols is None else (functions, symbols)
+    @cached_property
+    def mismatches(self) -> list[str]:
+        """Why no published number applies; empty if one does."""
+        return mismatches(self.first)
 
     @property
     def published(self) -> paper.Published | None:
         """The published numbers, if they are of these settings."""
-        return None if self.mismatches else paper.PUBLISHED.get((self.model, self.variant))
+        return None if self.mismatches else paper.PUBLISHED.get((self.first.model, self.first.variant))
 
     @property
     def selection(self) -> str:
         """How the paper counted: it kept Transformers that had converged; of other models it ran 25 seeds."""
-        return RULE if self.model == "transformer" and self.published else ALL
+        return RULE if self.first.model == "transformer" and self.published else ALL
 
     def select(self, selection: str) -> tuple[SeedResult, ...]:
         """The seeds that a way of counting counts."""
         return self.seeds if selection == ALL else by_rule(self.seeds)
 
-    def values(self, split: str, selection: str = ALL) -> list[float]:
-        """Final accuracies; of a seed that diverged, those at which it was frozen."""
-        return [seed.accuracy[split] for seed in self.select(selection) if split in seed.accuracy]
-
     @cached_property
     def history(self) -> History | None:
         """The curves of all seeds; None if no piece has any."""
-        names = ["step", "seed", "split", "length", "accuracy"]
         try:
-            parts = [read_columns(piece.folder / "metrics.parquet", names) for piece in self.pieces]
-            history = History.of(pa.concat_tables(parts)) if parts else None
-        except (DamagedError, pa.ArrowException, TypeError, ValueError):
+            history = read_history(*(piece.folder / "metrics.parquet" for piece in self.pieces))
+        except DamagedError:
             return None
-        return history if history is not None and ("ood", 0) in history.accuracy else None
+        return history if ("ood", 0) in history.accuracy else None
 
     @cached_property
     def measures(self) -> dict[int, dict[str, float]]:
@@ -150,14 +163,75 @@ class RunResult:
                     found |= {seed: analysis.measures_of(seed) for seed in analysis.seeds}
         return found
 
+    @cached_property
+    def correlations(self) -> dict[str, Correlation]:
+        """Of measures with OOD accuracy, over analysed seeds that learned their data; none for few seeds."""
+        learned = [
+            seed
+            for seed in self.seeds
+            if not seed.diverged and seed.accuracy.get("iid", 0) > paper.LEARNED and "ood" in seed.accuracy
+        ]
+        analysed = [seed for seed in learned if seed.number in self.measures]
+        ood = np.array([seed.accuracy["ood"] for seed in analysed])
+        if len(ood) < ENOUGH or np.ptp(np.sort(ood)[1:-1]) < APART:
+            return {}
+        found = {}
+        for name in PREDICTORS:
+            values = np.array([self.measures[seed.number].get(name, np.nan) for seed in analysed])
+            found[name] = correlate(values, ood)
+        return {name: one for name, one in found.items() if np.isfinite(one.pearson)}
 
-def make_rows(run: RunResult, selection: str) -> dict[str, Row]:
-    """The rows of a run, counted in one way, by split."""
-    found = _summaries(run.select(selection), run.protocol)
-    about = _about(run) | _learning(run.history) | {"selection": SELECTIONS[selection]}
+
+@dataclass(frozen=True)
+class Verdict:
+    """One of the four words, and our mean less theirs with its interval; None with too few seeds."""
+
+    word: str
+    difference: float | None = None
+    interval: Interval | None = None
+    iid_differs: str | None = None  # how, if this alone keeps an OOD accuracy from being reproduced
+
+
+def judge(ours: Summary, published: tuple[float, float]) -> Verdict:
+    """Our seeds against a published mean and standard deviation."""
+    if ours.seeds < 2 or ours.mean is None:
+        return Verdict(UNDECIDED, None if ours.mean is None else ours.mean - published[0])
+    few = ours.seeds < FEWEST
+    ours = cautious(ours, published[1])
+    found, usual = (difference(ours, published, SEEDS, level=level) for level in (LEVEL, USUAL))
+    assert found is not None
+    assert usual is not None
+    gap, (low, high) = found
+    negligible = max(-low, high) <= NEGLIGIBLE
+    if not negligible and not low <= 0 <= high:
+        return Verdict(HIGHER if low > 0 else LOWER, gap, (low, high))
+    margin = max(NEGLIGIBLE, MARGIN * published[1]) + ROUNDING
+    alike = negligible or (max(-low, high) <= margin and usual[1][0] <= 0 <= usual[1][1])
+    return Verdict(REPRODUCED if alike and not few else UNDECIDED, gap, (low, high))
+
+
+def undecided_if_iid_differs(ood: Verdict, iid: Verdict) -> Verdict:
+    """The verdict on OOD accuracy, given the one on IID: seeds that learned otherwise reproduce nothing.
+
+    >>> undecided_if_iid_differs(Verdict(REPRODUCED, 0.04, (-0.1, 0.2)), Verdict(LOWER, -0.2, (-0.4, -0.1)))
+    Verdict(word='undecided', difference=0.04, interval=(-0.1, 0.2), iid_differs='lower')
+    """
+    if ood.word == REPRODUCED and iid.word in (HIGHER, LOWER):
+        return replace(ood, word=UNDECIDED, iid_differs=iid.word)
+    return ood
+
+
+def is_inside(value: float, interval: Interval | None) -> bool | None:
+    """Whether a published number, known up to its rounding, lies in an interval; None without one."""
+    return None if interval is None else interval[0] - ROUNDING <= value <= interval[1] + ROUNDING
+
+
+def make_rows(run: RunResult, seeds: Sequence[SeedResult]) -> dict[str, Row]:
+    """The rows of a run by split, of which these seeds count."""
+    found = summarise_seeds(seeds)
+    about = _about(run) | _learning(run.history)
     rows = {split: about | {"split": split} | _statistics(found, split) for split in SPLITS}
-    for name in ("gap", "equal_gap"):
-        rows["ood"] |= with_ends(name, found[name, 0].mean, found[name, 0].interval)
+    rows["ood"] |= _gaps(seeds, run.first.protocol)
     if known := run.published:
         verdicts = {split: judge(found[split, 0], getattr(known, split)) for split in SPLITS}
         verdicts["ood"] = undecided_if_iid_differs(verdicts["ood"], verdicts["iid"])
@@ -172,53 +246,27 @@ def make_rows(run: RunResult, selection: str) -> dict[str, Row]:
 
 
 def _about(run: RunResult) -> Row:
-    names = ("model", "variant", "protocol", "preset", "table")
-    functions, symbols = run.cell or (None, None)
+    task, planned = run.first.task, run.planned
+    functions, symbols = run.first.cell or (None, None)
+    limit = as_dict(task.get("recipe")).get(REPEATS)
     return {
         **dict.fromkeys(COLUMNS),
-        **{name: getattr(run, name) for name in names},
+        **{name: getattr(run.first, name) for name in ("model", "variant", "protocol", "preset")},
         "cell": run.name,
-        "repeated_sequences": run.sequences or None,
+        "repeated_sequences": as_str(limit) or str(as_int(limit) or "") or None,
+        "table": as_int(task.get("seed")) or 0,
         "shared_functions": functions,
         "shared_symbols": symbols,
+        "planned": len(planned.seeds) if planned else None,
+        "experiments": list(planned.experiments) if planned else [],
         "diverged": sum(seed.diverged for seed in run.seeds),
-        "not_converged": sum(not converged(seed) for seed in run.seeds),
-        "not_compared": list(run.mismatches),
+        "not_converged": sum(not seed.converged for seed in run.seeds),
+        "not_compared": run.mismatches,
+        "special": planned.special if planned else [],
     }
 
 
-def _summaries(seeds: Sequence[SeedResult], protocol: str) -> dict[tuple[str, int], Summary]:
-    """Of each split and length (0 for all), and of the two gaps."""
-    columns: dict[tuple[str, int], list[float | None]] = {}
-    for split in SPLITS:
-        columns[split, 0] = [seed.accuracy.get(split) for seed in seeds]
-        by_length = [seed.by_length.get(split, {}) for seed in seeds]
-        for length in sorted({length for own in by_length for length in own}):
-            columns[split, length] = [own.get(length) for own in by_length]
-    columns["gap", 0] = [_gap(seed) for seed in seeds]
-    columns["equal_gap", 0] = [_equal_gap(seed, protocol) for seed in seeds]
-    values = {key: [value for value in own if value is not None] for key, own in columns.items()}
-    every = zip(values.items(), mean_intervals(list(values.values())), strict=True)
-    return {key: summarise(own, 0, interval) for (key, own), interval in every}
-
-
-def _gap(seed: SeedResult) -> float | None:
-    return seed.accuracy["iid"] - seed.accuracy["ood"] if {*SPLITS} <= seed.accuracy.keys() else None
-
-
-def _equal_gap(seed: SeedResult, protocol: str) -> float | None:
-    """The mean gap over lengths: free of the splits' different mixes of them."""
-    iid, ood = (seed.by_length.get(split, {}) for split in SPLITS)
-    both = equal_lengths(iid, ood, protocol)
-    return fmean(iid[length] - ood[length] for length in both) if both else None
-
-
-def equal_lengths(iid: Iterable[int], ood: Iterable[int], protocol: str) -> list[int]:
-    """The lengths that both splits have, without pairs where train has all pairs."""
-    return sorted({*iid} & {*ood} - (set() if protocol == "paper" else {2}))
-
-
-def _statistics(found: Mapping[tuple[str, int], Summary], split: str) -> Row:
+def _statistics(found: Summaries, split: str) -> Row:
     ours = found[split, 0]
     lengths = [(length, one) for (name, length), one in found.items() if name == split and length]
     return {
@@ -229,6 +277,26 @@ def _statistics(found: Mapping[tuple[str, int], Summary], split: str) -> Row:
         **_ends("above_95_share", ours.solved_share),
         "by_length": [{"length": length, **_mean(one)} for length, one in lengths],
     }
+
+
+def _gaps(seeds: Sequence[SeedResult], protocol: str) -> Row:
+    """IID less OOD accuracy of each seed: overall, and as a mean over lengths, free of the splits' mixes."""
+    gaps: dict[str, list[float]] = {"gap": [], "equal_gap": []}
+    for seed in seeds:
+        if {*SPLITS} <= seed.accuracy.keys():
+            gaps["gap"].append(seed.accuracy["iid"] - seed.accuracy["ood"])
+        iid, ood = (seed.by_length.get(split, {}) for split in SPLITS)
+        if both := equal_lengths(iid, ood, protocol):
+            gaps["equal_gap"].append(fmean(iid[length] - ood[length] for length in both))
+    row: Row = {}
+    for (name, values), interval in zip(gaps.items(), mean_intervals([*gaps.values()]), strict=True):
+        row |= with_ends(name, fmean(values) if values else None, interval)
+    return row
+
+
+def equal_lengths(iid: Iterable[int], ood: Iterable[int], protocol: str) -> list[int]:
+    """The lengths that both splits have, without pairs where train has all pairs."""
+    return sorted({*iid} & {*ood} - (set() if protocol == "text" else {2}))
 
 
 def _learning(history: History | None) -> Row:

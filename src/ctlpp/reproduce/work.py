@@ -8,23 +8,24 @@ from __future__ import annotations
 import errno
 import gc
 import multiprocessing
+import os
 import shutil
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
+from threading import Thread
 from time import time
-from typing import Any
+from typing import Any, ClassVar
 
 from ctlpp.analysis.folder import read_analysis
 from ctlpp.files import BusyError, UserError, cannot_write, lock, make_folder, write_atomically
 from ctlpp.reproduce.pieces import Piece, forget_failure, note_failure, run_status, take
 from ctlpp.reproduce.plan import PlannedRun
-from ctlpp.runs.folder import SeedResult, read_run
-from ctlpp.runs.observers import tell
+from ctlpp.runs.folder import read_run
+from ctlpp.runs.history import SeedResult, tell
 from ctlpp.runs.untrusted import DamagedError
 from ctlpp.words import plural
 
@@ -43,9 +44,7 @@ class WorkSettings:
     analysis: bool = True  # look inside every seed, as `ctlpp analyze` does
     figures: bool = False  # and draw it
     small: bool = False  # drop the checkpoint of what is finished
-    keep_weights: int | None = (
-        None  # of so many seeds of a piece, best and worst first; 2 with `small`, else all
-    )
+    keep_weights: int | None = None  # with `small`, of so many seeds of a piece, best and worst first; else 2
     retry: bool = False  # take up pieces that failed
     minutes: float | None = None  # stop when they are over, with everything saved
 
@@ -142,44 +141,72 @@ def _side_by_side(
     pieces: Sequence[Piece], settings: WorkSettings, watch: Watch
 ) -> Iterator[tuple[Piece, End]]:
     """Work in processes of their own; after Ctrl-C none begins another piece."""
-    import torch
-
     deadline, left = Deadline(settings.minutes), list(_titled(pieces))
     running: dict[Future[End], Piece] = {}
     watches: dict[str, object] = {}
     context = multiprocessing.get_context("spawn")
-    with (
-        context.Manager() as manager,
-        ProcessPoolExecutor(settings.workers, context, torch.set_num_threads, (1,)) as pool,
-    ):
-        events = manager.Queue()
-        while left or running:
-            while left and len(running) < settings.workers:
-                deadline.check()
-                piece, title = left.pop(0)
-                watches[title] = watch(title)
-                running[pool.submit(attempt, piece, settings, [_Sender(events, title), deadline])] = piece
-            done, _ = wait(running, timeout=0.2)
-            while not events.empty():
-                title, event, facts = events.get()
-                tell([watches[title]], event, *facts)
-            for future in done:
-                try:
+    events, stop = context.Queue(), context.Event()
+    with ProcessPoolExecutor(settings.workers, context, _start_worker, (events, stop)) as pool:
+        try:
+            while left or running:
+                while left and len(running) < settings.workers:
+                    deadline.check()
+                    piece, title = left.pop(0)
+                    watches[title] = watch(title)
+                    observers = [_Sender(title), deadline]
+                    running[pool.submit(attempt, piece, settings, observers)] = piece
+                done, _ = wait(running, timeout=0.2)
+                while not events.empty():
+                    title, event, facts = events.get()
+                    tell([watches[title]], event, *facts)
+                for future in done:
                     yield running.pop(future), future.result()
-                except BrokenProcessPool as error:
-                    raise MachineError("a worker process was killed: the same command goes on") from error
+        except KeyboardInterrupt as interrupt:
+            deadline.check()
+            raise KeyboardInterrupt from interrupt  # of all of it, not of what one worker did
+        except BrokenProcessPool as error:
+            raise MachineError("a worker process was killed: the same command goes on") from error
+        finally:
+            stop.set()  # a worker may have missed the interrupt
 
 
+def _start_worker(events: Any, stop: Any) -> None:
+    """Compute with one thread, and end with the process that shows the work, however that ends."""
+    import torch
+
+    torch.set_num_threads(1)
+    _Sender.events, _Sender.stop = events, stop
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def end() -> None:
+        parent.join()
+        os._exit(1)
+
+    Thread(target=end, daemon=True).start()
+
+
+@dataclass(frozen=True)
 class _Sender:
-    """An observer in a worker process; it sends what it sees to the process that shows it."""
+    """An observer in a worker process: sends what it sees to the one that shows it, and stops with it."""
 
-    def __init__(self, events: Any, title: str) -> None:
-        for event in ("on_start", "on_note", "on_step", "on_evaluate"):
-            setattr(self, event, partial(_send, events, title, event))
+    title: str
+    events: ClassVar[Any]  # the process's own, as it was started with
+    stop: ClassVar[Any]
 
+    def on_start(self, *facts: object) -> None:
+        self.events.put((self.title, "on_start", facts))
 
-def _send(events: Any, title: str, event: str, *facts: object) -> None:
-    events.put((title, event, facts))
+    def on_note(self, *facts: object) -> None:
+        self.events.put((self.title, "on_note", facts))
+
+    def on_step(self, *facts: object) -> None:
+        self.events.put((self.title, "on_step", facts))
+        if self.stop.is_set():
+            signal.raise_signal(signal.SIGINT)
+
+    def on_evaluate(self, *facts: object) -> None:
+        self.events.put((self.title, "on_evaluate", facts))
 
 
 def attempt(piece: Piece, settings: WorkSettings, observers: Sequence[object]) -> End:
@@ -232,8 +259,6 @@ def work_on(
     for left in folder.glob(".*.part"):  # by a process that was killed
         shutil.rmtree(left, ignore_errors=True)
     if read_run(folder, with_history=True).state != "finished":  # or a file is lost: training makes it anew
-        if run.repeated:
-            raise UserError("data with ‹distinct_sequences› are no longer made: use ‹protocol› authors")
         train(
             run.model,
             generate(run.variant, **run.options),

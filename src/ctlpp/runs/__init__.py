@@ -1,1 +1,1 @@
-"""Run folders: one reader for every command, without PyTorch; checkpoints, history, observers."""
+"""Run folders: one reader for every command, without PyTorch; history and observers; checkpoints."""

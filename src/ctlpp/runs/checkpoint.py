@@ -1,4 +1,4 @@
-"""Checkpoints that survive a kill at any moment.
+"""A run folder in training: who may train in it, and checkpoints that survive a kill at any moment.
 
 A checkpoint is two files, `step-N.safetensors` and `step-N.json`. Each is written beside its place, flushed
 to the disk and renamed; the JSON file comes last and holds the checksum of the other, so a checkpoint is
@@ -6,16 +6,17 @@ whole or not there. The newest two are kept.
 
 Example:
     >>> import tempfile, torch
-    >>> folder = Path(tempfile.mkdtemp())
+    >>> run = Path(tempfile.mkdtemp())
     >>> facts = {"seconds": 1.5, "splits": ["iid"], "loss_count": 0, "stopped": False}
-    >>> save(folder, 100, {"weights": torch.ones(2, 3)}, facts)
-    >>> tensors, facts, damaged = newest(folder)
+    >>> save(run, 100, {"weights": torch.ones(2, 3)}, facts)
+    >>> tensors, facts, damaged = newest(run)
     >>> facts["step"], facts["seconds"], damaged
     (100, 1.5, [])
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -24,24 +25,23 @@ import safetensors.torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from ctlpp.files import UserError, make_folder, write_atomically
-from ctlpp.runs.folder import FORMAT
+from ctlpp.files import UserError, lock, make_folder, write_atomically, write_json
+from ctlpp.runs.folder import FORMAT, MARKS, SAVING, read_config, read_run, shorten
 
 _KEPT = 2
-_FACTS = {
-    "step": int,
-    "seconds": float,
-    "splits": list,
-    "loss_count": int,
-    "stopped": bool,
-}  # that a run needs
+_FACTS = {"step": int, "seconds": float, "splits": list, "loss_count": int, "stopped": bool}  # of a run
+_OURS = {*MARKS, "checkpoint", ".lock"}
+_DECIDES = ("model", "options", "variant", "protocol", "vocab_size", "n_classes", "seeds", "parameters")
+
+Checkpoint = tuple[dict[str, Tensor], dict[str, Any], list[str]]
 
 
-def save(folder: Path, step: int, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
+def save(run: Path, step: int, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
     """Write the checkpoint of a step and remove all but the newest two."""
     data = safetensors.torch.save(
         {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     )
+    folder = run / "checkpoint"
     stem = folder / f"step-{step:09d}"
     about = {"format": FORMAT, "step": step, "sha256": sha256(data).hexdigest(), **facts}
     make_folder(folder)
@@ -55,25 +55,47 @@ def save(folder: Path, step: int, tensors: Mapping[str, Tensor], facts: Mapping[
             path.unlink(missing_ok=True)
 
 
-def newest(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any], list[str]] | None:
+def newest(run: Path) -> Checkpoint | None:
     """Tensors and facts of the newest checkpoint that is whole, and a line for each newer one that is not."""
+    check_kept(run)
     damaged: list[str] = []
-    for path in sorted(folder.glob("step-*.json"), reverse=True):
+    for path in sorted((run / "checkpoint").glob("step-*.json"), reverse=True):
         try:
             return *_read(path), damaged
-        except ValueError as error:
+        except UserError as error:
             damaged.append(str(error))
     if damaged:
-        finished = (folder.parent / "result.json").is_file()
-        lost = "the results of the run stay, only what needs its weights is lost: " if finished else ""
-        raise UserError(
-            f"{damaged[0]}, and no older checkpoint is whole: {lost}train it again in a new folder"
-        )
+        raise UserError(f"{damaged[0]}, and no older checkpoint is whole: train it again in a new folder")
     return None
 
 
+def last(run: Path) -> Checkpoint:
+    """The newest checkpoint, which of a finished run must be that of its end."""
+    found = newest(run)
+    if found is None:
+        raise UserError(f"the run in {run} has no checkpoint yet: resume it first")
+    _, facts, damaged = found
+    if (run / "result.json").is_file():
+        end = read_run(run).step
+        if end is not None and end != facts["step"]:
+            damaged.append(f"{run / 'checkpoint' / f'step-{end:09d}.json'} is missing")
+        if damaged:
+            raise UserError(
+                f"{damaged[0]}: the finished run in {run} keeps its results, but its weights are lost;"
+                f" training it as before with ‹resume=True› makes them anew from step {facts['step']}"
+            )
+    return found
+
+
+def check_kept(run: Path, remedy: str = "train it again in a new folder") -> None:
+    """Raise UserError if a run is finished and its checkpoint was not kept."""
+    if (run / "result.json").is_file() and not any((run / "checkpoint").glob("step-*.json")):
+        lost = f"the run in {run} is finished, and only its small files were kept, not its checkpoint"
+        raise UserError(f"{lost}: {remedy}")
+
+
 def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Tensors and facts of the checkpoint with this JSON file; ValueError names the file that is damaged."""
+    """Tensors and facts of the checkpoint with this JSON file; UserError names the file that is damaged."""
     file = path
     try:
         facts = json.loads(path.read_text())
@@ -91,3 +113,67 @@ def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     except (OSError, ValueError, KeyError, TypeError, RecursionError, SafetensorError) as error:
         why = "not JSON" if isinstance(error, json.JSONDecodeError) else str(error).partition("\n")[0]
         raise UserError(f"{file} is damaged ({why})") from error
+
+
+@contextmanager
+def claimed(run: Path, config: dict[str, Any], resume: bool) -> Iterator[dict[str, Any]]:
+    """Hold a run folder against other processes; gives the config in it, or writes this one.
+
+    Refuses a folder with other things in it, one with a run if it is not to be resumed, and one with a run
+    of other settings.
+    """
+    if run.is_dir() and not (run / "config.json").exists():
+        strange = sorted(p.name for p in run.iterdir() if p.name not in _OURS and p.suffix != ".part")
+        if strange:
+            raise UserError(f"{run} holds other files ({strange[0]}, …): choose an empty or a new folder")
+    with lock(run / ".lock"):
+        if not (run / "config.json").exists():
+            write_json(run / "config.json", config)
+        elif not resume:
+            raise UserError(
+                f"{run} already holds a run: continue it with ‹resume=True›, or choose another folder"
+            )
+        else:
+            wanted, config = config, read_config(run)
+            _check_same(run, config, wanted)
+        yield config
+
+
+def _check_same(run: Path, found: dict[str, Any], wanted: dict[str, Any]) -> None:
+    """Refuse to continue a run with other settings than it began with."""
+    recipe = [name for name in wanted["recipe"] if name not in SAVING]
+    settings = [(name, found.get(name), wanted[name]) for name in _DECIDES]
+    settings += [(name, found["recipe"].get(name), wanted["recipe"][name]) for name in recipe]
+    settings += [("splits", sorted(found["data"]), sorted(wanted["data"]))]
+    for name, old, new in settings:
+        if old != new:
+            raise UserError(
+                f"the run in {run} has {name} {shorten(old)}, not {shorten(new)}:"
+                " resume with the same settings, or choose another folder"
+            )
+    for split, digest in wanted["data"].items():
+        if found["data"][split] != digest:
+            raise UserError(
+                f"the data has changed since the run in {run} began (split {split}):"
+                " resume with the data it began with, or choose another folder"
+            )
+
+
+def move(run: Path, config: dict[str, Any], here: Mapping[str, Any], step: int) -> str:
+    """Note in a run's config that it goes on elsewhere from a step, if so; gives a line that says it.
+
+    here: the config that it would have if it began here. `continued` has the step, and where from there on.
+    """
+    moves = config.get("continued", {})
+    before, now = [_where(config), *moves.values()][-1], _where(here)
+    if now == before:
+        return ""
+    config["continued"] = moves | {f"step {step}": now}
+    write_json(run / "config.json", config)
+    return f"the run was on {before}; from step {step} on it is on {now}, so it may not continue exactly"
+
+
+def _where(config: Mapping[str, Any]) -> str:
+    """The machine, precision and versions that a config names, in one line."""
+    engine = [str(config["engine"].get(key)) for key in ("device_name", "precision")]
+    return ", ".join([*engine, *(f"{name} {version}" for name, version in config["versions"].items())])

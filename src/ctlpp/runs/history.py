@@ -1,162 +1,127 @@
-"""The history of a run, `metrics.parquet`: accuracy and loss by step, seed, split and length (0: all).
+"""The history of a run, `metrics.parquet`, and the observers that watch it grow.
+
+An observer is any object with some of these methods; those it lacks are not called:
+
+    on_start(config: dict, step: int)         before the first step; `step` is above 0 after a resume
+    on_note(line: str)                        one line that the user should see
+    on_step(stats: StepStats)                 about twice a second
+    on_evaluate(step: int, scores: [Score])   after every evaluation
+    on_checkpoint(step: int)                  after every saved checkpoint
+    on_end(run: Run)                          when training is over
 
 Example:
-    >>> metrics = Metrics()
-    >>> metrics.add(10, [Score(0, "ood", 0, 0.1, 1.5), Score(1, "ood", 0, 0.5, 1.2)])
-    >>> metrics.add(20, [Score(0, "ood", 0, 0.96, 0.2), Score(1, "ood", 0, 0.99, 0.1)])
-    >>> Metrics.from_columns(metrics.columns(), metrics.splits).rows == metrics.rows
-    True
-    >>> History.of(metrics.table()).success("ood").tolist()
+    >>> history = History.empty([0, 1])
+    >>> history.add([Score(10, 0, "ood", 0, 0.1, 1.5), Score(10, 1, "ood", 0, 0.5, 1.2)])
+    >>> history.add([Score(20, 0, "ood", 0, 0.96, 0.2), Score(20, 1, "ood", 0, 0.99, 0.1)])
+    >>> history.success("ood").tolist()
     [0.0, 1.0]
+    >>> History.of(history.scores(), [1]).accuracy["ood", 0].tolist()
+    [[0.5], [0.99]]
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from importlib.util import find_spec
 from io import BytesIO
-from itertools import pairwise
 from math import isnan
 from pathlib import Path
-from typing import Any
+from statistics import fmean
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ctlpp.runs.untrusted import DamagedError, read_columns
-from ctlpp.statistics.published import SOLVED
+from ctlpp.files import UserError, write_atomically
+from ctlpp.runs.untrusted import MOST_ROWS, DamagedError, read_columns
+from ctlpp.statistics.published import CONVERGED, SOLVED
 
-TRAINING = (
-    "training"  # as a split: the mean loss on the batches since the last evaluation, without an accuracy
-)
-COLUMNS = ["step", "seed", "split", "length", "accuracy"]  # that a history needs
+TRAINING = "training"  # as a split: the mean loss on the batches since the last evaluation; no accuracy
+TRACKERS = ("tensorboard", "wandb")
 Array = NDArray[Any]
+Curves = dict[tuple[str, int], Array]  # (split, length) -> (E, S); length 0 is all together
 
 
-@dataclass(frozen=True)
-class Score:
-    """What one seed reaches on the examples of one length, or on all of a split (length 0)."""
+class Score(NamedTuple):
+    """What one seed reaches on the examples of one length; a row of `metrics.parquet`."""
 
+    step: int
     seed: int
     split: str
-    length: int
+    length: int  # 0: all of the split
     accuracy: float
     loss: float
 
 
-class Metrics:
-    """The history as it grows: rows (step, score) in the order they came."""
+COLUMNS = list(Score._fields)
 
-    def __init__(self, rows: Sequence[tuple[int, Score]] = ()) -> None:
-        self.rows = list(rows)
+
+@dataclass(frozen=True)
+class SeedResult:
+    """One seed's accuracies: of the end, or of the last evaluation so far."""
+
+    number: int
+    accuracy: dict[str, float]  # by split
+    by_length: dict[str, dict[int, float]]  # by split and number of functions
+    diverged: bool = False
+    diverged_at: int | None = None
+    loss: dict[str, float] = field(default_factory=dict)  # by split
 
     @property
-    def splits(self) -> list[str]:
-        """The names of the splits, in order of appearance."""
-        return list(dict.fromkeys(score.split for _, score in self.rows))
-
-    def add(self, step: int, scores: Sequence[Score]) -> None:
-        """Append the scores of one evaluation."""
-        self.rows += [(step, score) for score in scores]
-
-    def at_end(self) -> list[Score]:
-        """The scores of the last evaluation."""
-        return [score for step, score in self.rows if step == self.rows[-1][0]]
-
-    def columns(self) -> dict[str, Array]:
-        """As arrays, for a checkpoint."""
-        number = {split: i for i, split in enumerate(self.splits)}
-        whole = [(step, score.seed, number[score.split], score.length) for step, score in self.rows]
-        real = [(score.accuracy, score.loss) for _, score in self.rows]
-        return {
-            "whole": np.array(whole, dtype=np.int64).reshape(-1, 4),
-            "real": np.array(real, dtype=np.float64).reshape(-1, 2),
-        }
-
-    @staticmethod
-    def from_columns(columns: Mapping[str, Any], splits: Sequence[str]) -> Metrics:
-        """The inverse of `columns`."""
-        both = zip(columns["whole"].tolist(), columns["real"].tolist(), strict=True)
-        return Metrics(
-            [(step, Score(seed, splits[n], length, *real)) for (step, seed, n, length), real in both]
-        )
-
-    def table(self) -> Any:
-        """As an Arrow table: step, seed, split, length, accuracy, loss."""
-        import pyarrow as pa
-
-        whole, real = pa.int64(), pa.float64()
-        kinds = [("step", whole), ("seed", whole), ("split", pa.string()), ("length", pa.int32())]
-        rows = [{"step": step, **asdict(score)} for step, score in self.rows]
-        for row in rows:
-            row["accuracy"] = None if isnan(row["accuracy"]) else row["accuracy"]
-        return pa.Table.from_pylist(rows, pa.schema([*kinds, ("accuracy", real), ("loss", real)]))
-
-    def parquet(self) -> bytes:
-        """As a Parquet file."""
-        import pyarrow.parquet as pq
-
-        file = BytesIO()
-        pq.write_table(self.table(), file)
-        return file.getvalue()
-
-    def settled(self, times: int, accuracy: float, change: float, diverged: Sequence[int]) -> bool:
-        """Whether every seed that trains kept still for the last `times` evaluations.
-
-        accuracy: what each needs on iid (or else the first split); change: how much any split's may move.
-        """
-        by_step: dict[int, dict[tuple[int, str], float]] = {}
-        for step, score in self.rows:
-            if score.length == 0 and score.split != TRAINING and score.seed not in diverged:
-                by_step.setdefault(step, {})[score.seed, score.split] = score.accuracy
-        last = [by_step[step] for step in sorted(by_step)[-times - 1 :]]
-        if not times or len(last) <= times:
-            return False
-        names = [split for split in self.splits if split != TRAINING]
-        judge = "iid" if "iid" in names else names[0]
-        good = all(now[key] >= accuracy for now in last[1:] for key in now if key[1] == judge)
-        return good and all(abs(now[key] - old[key]) <= change for old, now in pairwise(last) for key in now)
+    def converged(self) -> bool:
+        """By the paper's rule."""
+        return not self.diverged and self.accuracy.get("iid", 0) > CONVERGED
 
 
-def read_history(path: Path, seeds: Sequence[int] | None = None) -> History:
-    """The history in a Parquet file; DamagedError says why there is none."""
-    table = read_columns(path, COLUMNS)
-    try:
-        return History.of(table, seeds)
-    except (TypeError, ValueError) as error:
-        raise DamagedError(f"{path.name} holds values of the wrong kind") from error
-
-
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class History:
-    """Accuracies at every evaluation. E evaluations, S seeds."""
+    """Accuracy and loss at every evaluation. E evaluations, S seeds."""
 
     steps: Array  # (E,)
     seeds: Array  # (S,)
-    accuracy: dict[tuple[str, int], Array]  # (split, length) -> (E, S); length 0 is all together
+    accuracy: Curves  # nan where there is none
+    loss: Curves = field(default_factory=dict)
 
     @staticmethod
-    def of(table: Any, seeds: Sequence[int] | None = None) -> History:
-        """From the rows of `metrics.parquet`; of some seeds only, if given."""
-        rows = [row for row in table.to_pylist() if row["accuracy"] is not None]
-        steps = np.unique(np.array([row["step"] for row in rows], dtype=np.int64))
-        known = np.unique(np.array([row["seed"] for row in rows], dtype=np.int64))
-        wanted = known if seeds is None else np.array(seeds)
+    def empty(seeds: Sequence[int]) -> History:
+        """Before the first evaluation."""
+        return History(np.zeros(0, dtype=np.int64), np.array(seeds), {})
+
+    @staticmethod
+    def of(rows: Iterable[Sequence[Any]], seeds: Sequence[int] | None = None) -> History:
+        """From rows like those of `metrics.parquet`; of some seeds only, if given."""
+        rows = list(rows)
+        steps, known = (np.unique(np.array([row[i] for row in rows], dtype=np.int64)) for i in (0, 1))
+        if len(steps) * len(known) * len({(row[2], row[3]) for row in rows}) > MOST_ROWS:
+            raise ValueError("too many steps, seeds, splits or lengths")
+        history = History(steps, known if seeds is None else np.array(seeds), {})
         at = {step: i for i, step in enumerate(steps.tolist())}
-        column = {seed: i for i, seed in enumerate(wanted.tolist())}
-        accuracy: dict[tuple[str, int], Array] = {}
-        for row in rows:
-            if row["seed"] in column:
-                key = row["split"], int(row["length"])
-                if key not in accuracy:
-                    accuracy[key] = np.full((len(steps), len(wanted)), np.nan)
-                accuracy[key][at[row["step"]], column[row["seed"]]] = row["accuracy"]
-        return History(steps, wanted, accuracy)
+        column = {seed: i for i, seed in enumerate(history.seeds.tolist())}
+        for step, seed, split, length, *values in rows:
+            key = split, int(length)
+            for curves, value in zip((history.accuracy, history.loss), values, strict=True):
+                if key not in curves:
+                    curves[key] = np.full((len(at), len(column)), np.nan)
+                if value is not None and seed in column:
+                    curves[key][at[step], column[seed]] = value
+        return history
+
+    def add(self, scores: Sequence[Score]) -> None:
+        """Append an evaluation: the same splits and lengths every time, each with all seeds in order."""
+        self.steps = np.append(self.steps, scores[0].step)
+        rows: dict[tuple[str, int], list[tuple[float, float]]] = {}
+        for score in scores:
+            rows.setdefault((score.split, score.length), []).append((score.accuracy, score.loss))
+        for key, row in rows.items():
+            for curves, values in zip((self.accuracy, self.loss), np.transpose(row), strict=True):
+                curves[key] = np.vstack([curves[key], values] if key in curves else [values])
 
     @property
     def splits(self) -> list[str]:
-        """The splits, in order of appearance."""
-        return list(dict.fromkeys(split for split, _ in self.accuracy))
+        """The splits with accuracies, in order of appearance."""
+        return list(dict.fromkeys(split for split, _ in self.accuracy if split != TRAINING))
 
     def lengths(self, split: str) -> list[int]:
         """The lengths that a split has."""
@@ -172,3 +137,151 @@ class History:
         """The last accuracy of every seed, (S,); nan where there is none."""
         curve = self.accuracy.get((split, length))
         return np.full(len(self.seeds), np.nan) if curve is None or not len(curve) else np.asarray(curve[-1])
+
+    def scores(self) -> list[Score]:
+        """The rows of `metrics.parquet`, in the order they came."""
+        return [
+            Score(step, seed, *key, self.accuracy[key][e, s].item(), self.loss[key][e, s].item())
+            for e, step in enumerate(self.steps.tolist())
+            for key in self.accuracy
+            for s, seed in enumerate(self.seeds.tolist())
+        ]
+
+    def at_end(self) -> list[Score]:
+        """The scores of the last evaluation."""
+        return [score for score in self.scores() if score.step == self.steps[-1]]
+
+    def results(self, diverged: dict[int, int]) -> list[SeedResult]:
+        """The last accuracies and losses by seed. diverged: the step at which a seed was frozen."""
+        results = {
+            seed: SeedResult(seed, {}, {}, seed in diverged, diverged.get(seed))
+            for seed in self.seeds.tolist()
+        }
+        for score in self.at_end():
+            result = results[score.seed]
+            if not 0 <= score.accuracy <= 1:  # nan, or a damaged file
+                continue
+            if score.length:
+                result.by_length.setdefault(score.split, {})[score.length] = score.accuracy
+            else:
+                result.accuracy[score.split], result.loss[score.split] = score.accuracy, score.loss
+        return list(results.values())
+
+    def write(self, path: Path) -> None:
+        """Write `metrics.parquet`."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        kinds = (pa.int64(), pa.int64(), pa.string(), pa.int32(), pa.float64(), pa.float64())
+        rows = [score._asdict() for score in self.scores()]
+        for row in rows:
+            row["accuracy"] = None if isnan(row["accuracy"]) else row["accuracy"]
+        file = BytesIO()
+        pq.write_table(pa.Table.from_pylist(rows, pa.schema(list(zip(COLUMNS, kinds, strict=True)))), file)
+        write_atomically(path, file.getvalue())
+
+    def settled(self, times: int, accuracy: float, change: float, diverged: Sequence[int]) -> bool:
+        """Whether every seed that trains kept still over the last `times` evaluations.
+
+        accuracy: what each needs on iid (or else the first split); change: how far apart any split's may be.
+        """
+        if not times or len(self.steps) <= times:
+            return False
+        trains = ~np.isin(self.seeds, diverged)
+        last = {split: self.accuracy[split, 0][-times - 1 :, trains] for split in self.splits}
+        judge = last.get("iid", last[self.splits[0]])
+        still = all((np.ptp(curve, axis=0) <= change).all() for curve in last.values())
+        return still and bool((judge[1:] >= accuracy).all())
+
+
+def read_history(*paths: Path) -> History:
+    """The history in Parquet files, each with seeds of its own; DamagedError says why there is none."""
+    tables = [read_columns(path, COLUMNS) for path in paths]
+    try:
+        columns = ([table[name].to_pylist() for name in COLUMNS] for table in tables)
+        return History.of(row for table in columns for row in zip(*table, strict=True))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise DamagedError(f"{paths[0].name} holds values of the wrong kind") from error
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepStats:
+    """Where a run stands."""
+
+    step: int  # steps done
+    steps: int  # steps in all
+    rate: float  # learning rate
+    steps_per_second: float  # since the run (or its resumption) began
+    losses: tuple[float, ...]  # of the last batch, by seed
+    norms: tuple[float, ...]  # of the gradients before clipping, by seed
+    diverged: tuple[int, ...]  # seeds that are frozen
+
+    @property
+    def seconds_left(self) -> float:
+        """At the present speed."""
+        return (self.steps - self.step) / max(self.steps_per_second, 1e-9)
+
+
+def tell(observers: Sequence[object], event: str, *facts: object) -> None:
+    """Call a method of every observer that has it."""
+    for observer in observers:
+        method = getattr(observer, event, None)
+        if method is not None:
+            method(*facts)
+
+
+class Notes:
+    """Prints the notes on stderr and nothing else; what a run has unless told otherwise."""
+
+    def on_note(self, line: str) -> None:
+        """Print it."""
+        print(line, file=sys.stderr, flush=True)
+
+
+class Tracker:
+    """Writes curves for TensorBoard, or for Weights & Biases (offline), into a folder within the run's."""
+
+    def __init__(self, tool: str, run: Path) -> None:
+        if tool not in TRACKERS:
+            raise UserError(f"‹track› {tool}: choose from {', '.join(TRACKERS)}")
+        if find_spec(tool) is None:
+            raise UserError(f"‹track› {tool}: {tool} is not installed; pip install 'ctlpp[track]'")
+        self.tool, self.folder = tool, run / tool
+        self.writer: Any = None
+
+    def on_start(self, config: dict[str, Any], step: int) -> None:
+        """Open the files: now the run folder is known to be ours."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if self.tool == "tensorboard":
+            from torch.utils.tensorboard import SummaryWriter
+
+            self.writer = SummaryWriter(str(self.folder))
+        else:
+            import wandb
+
+            self.writer = wandb.init(project="ctlpp", dir=str(self.folder), mode="offline", config=config)
+
+    def on_step(self, stats: StepStats) -> None:
+        """The training loss and the learning rate."""
+        self._log(stats.step, {"train/loss/mean": fmean(stats.losses), "train/rate": stats.rate})
+
+    def on_evaluate(self, step: int, scores: Sequence[Score]) -> None:
+        """Each seed's accuracy, and the mean accuracy and loss, on every split."""
+        whole = [score for score in scores if score.length == 0 and score.split != TRAINING]
+        values = {f"{score.split}/accuracy/seed {score.seed}": score.accuracy for score in whole}
+        for split in dict.fromkeys(score.split for score in whole):
+            of_split = [score for score in whole if score.split == split]
+            values[f"{split}/accuracy/mean"] = fmean(score.accuracy for score in of_split)
+            values[f"{split}/loss/mean"] = fmean(score.loss for score in of_split)
+        self._log(step, values)
+
+    def on_end(self, run: object) -> None:
+        """Close the files."""
+        self.writer.close() if self.tool == "tensorboard" else self.writer.finish()
+
+    def _log(self, step: int, values: dict[str, float]) -> None:
+        if self.tool == "wandb":
+            self.writer.log(values, step=step)
+            return
+        for name, value in values.items():
+            self.writer.add_scalar(name, value, step)

@@ -54,8 +54,11 @@ class Summary:
 
 def summarise(values: Sequence[float], diverged: int = 0, interval: Interval | None = None) -> Summary:
     """Everything about one set of seeds; the interval of the mean is computed here unless given."""
+    from scipy.stats import binomtest  # late: it takes a second to import
+
     solved = sum(value > SOLVED for value in values)
     tried = len(values) + diverged
+    share = binomtest(solved, tried).proportion_ci(LEVEL, "wilson") if tried else None
     return Summary(
         seeds=len(values),
         diverged=diverged,
@@ -64,19 +67,8 @@ def summarise(values: Sequence[float], diverged: int = 0, interval: Interval | N
         median=median(values) if values else None,
         interval=interval if interval else mean_intervals([values])[0],
         solved=solved,
-        solved_share=wilson(solved, tried) if tried else None,
+        solved_share=(float(share.low), float(share.high)) if share else None,
     )
-
-
-def wilson(successes: int, tries: int) -> Interval:
-    """The 95 % Wilson interval of a share."""
-    assert 0 <= successes <= tries
-    assert tries
-    z = 1.959963984540054
-    share, weight = successes / tries, z * z / tries
-    middle = (share + weight / 2) / (1 + weight)
-    half = z * sqrt(share * (1 - share) / tries + weight / (4 * tries)) / (1 + weight)
-    return max(0.0, middle - half), min(1.0, middle + half)
 
 
 def mean_intervals(rows: Sequence[Sequence[float]]) -> list[Interval | None]:
@@ -84,37 +76,27 @@ def mean_intervals(rows: Sequence[Sequence[float]]) -> list[Interval | None]:
 
     Rows whose values are all the same get an interval without width: resampling cannot tell more.
     """
-    found: list[Interval | None] = [_certain(row) for row in rows]
-    by_size: dict[int, list[int]] = {}
+    from scipy.stats import bootstrap
+
+    found: list[Interval | None] = [None] * len(rows)
+    by_size: dict[int, list[int]] = {}  # rows of one size are resampled together, which is faster
     for at, row in enumerate(rows):
-        if len(row) > 2 and found[at] is None:
+        if len(row) > 2 and max(row) - min(row) < SAME:
+            found[at] = row[0], row[0]
+        elif len(row) > 2:
             by_size.setdefault(len(row), []).append(at)
     for places in by_size.values():
-        lows, highs = _bootstrap(np.array([rows[at] for at in places], dtype=float))
-        for at, low, high in zip(places, lows, highs, strict=True):
-            found[at] = (float(low), float(high))
+        again = bootstrap(
+            (np.array([rows[at] for at in places]),),
+            np.mean,
+            axis=-1,
+            n_resamples=RESAMPLES,
+            confidence_level=LEVEL,
+            random_state=np.random.Generator(np.random.PCG64(0)),
+        ).confidence_interval
+        for at, low, high in zip(places, again.low, again.high, strict=True):
+            found[at] = float(low), float(high)
     return found
-
-
-def _certain(row: Sequence[float]) -> Interval | None:
-    return (row[0], row[0]) if len(row) > 2 and max(row) - min(row) < SAME else None
-
-
-def _bootstrap(table: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> tuple[list[float], list[float]]:
-    from scipy.stats import bootstrap  # late: it takes a second to import
-
-    done = bootstrap(
-        (table,),
-        np.mean,
-        axis=-1,
-        vectorized=True,
-        n_resamples=RESAMPLES,
-        confidence_level=LEVEL,
-        method="BCa",
-        random_state=np.random.Generator(np.random.PCG64(0)),
-    )
-    interval = done.confidence_interval
-    return np.atleast_1d(interval.low).tolist(), np.atleast_1d(interval.high).tolist()
 
 
 def spread_interval(published: tuple[float, float], seeds: int) -> Interval:
@@ -173,14 +155,17 @@ class Correlation:
 
 def correlate(measure: Array, accuracy: Array) -> Correlation:
     """Correlation over the seeds that have both numbers; intervals are percentiles over resampled seeds."""
+    from scipy.stats import rankdata
+
     both = np.isfinite(measure) & np.isfinite(accuracy)
     x, y = measure[both].astype(float), accuracy[both].astype(float)
     if len(x) < LEAST:
         return Correlation(len(x), *[float("nan")] * 6)
-    times = np.vstack([np.ones(len(x)), _resampled(len(x))])  # how often each seed counts in each sample
+    drawn = np.random.Generator(np.random.PCG64(0)).integers(len(x), size=(DRAWS, len(x)))
+    rows = np.vstack([np.arange(len(x)), drawn])  # the seeds themselves, then resampled
     numbers: list[float] = []
-    for x_values, y_values in ((x, y), (_ranks(x, times), _ranks(y, times))):
-        found = _pearson(x_values, y_values, times)
+    for x_rows, y_rows in ((x[rows], y[rows]), (rankdata(x[rows], axis=1), rankdata(y[rows], axis=1))):
+        found = _pearson(x_rows, y_rows)
         again = found[1:][np.isfinite(found[1:])]
         defined = np.isfinite(found[0]) and len(again)
         low, high = np.percentile(again, [2.5, 97.5]) if defined else (np.nan, np.nan)
@@ -188,26 +173,9 @@ def correlate(measure: Array, accuracy: Array) -> Correlation:
     return Correlation(len(x), *numbers)
 
 
-def _resampled(seeds: int) -> Array:
-    """How often a resample has each seed. (DRAWS, seeds)"""
-    rows = np.random.Generator(np.random.PCG64(0)).integers(seeds, size=(DRAWS, seeds))
-    numbered = rows + seeds * np.arange(DRAWS)[:, None]
-    return np.bincount(numbered.ravel(), minlength=rows.size).reshape(rows.shape)
-
-
-def _ranks(values: Array, times: Array) -> Array:
-    """The rank of each value among those that count: how many are below it, and half of its equals.
-
-    (seeds,), (N, seeds) -> (N, seeds)
-    """
-    below, equal = values[:, None] < values, values[:, None] == values  # (seeds, seeds)
-    return np.asarray(times @ (below + equal / 2))
-
-
-def _pearson(x: Array, y: Array, times: Array) -> Array:
-    """Row by row, each seed as often as it counts; nan where a row is constant. (N, seeds) each -> (N,)"""
-    weights = times / times.sum(axis=1, keepdims=True)
-    x, y = (values - (weights * values).sum(axis=1, keepdims=True) for values in (x, y))
-    scale = np.sqrt((weights * x**2).sum(axis=1) * (weights * y**2).sum(axis=1))
+def _pearson(x: Array, y: Array) -> Array:
+    """Row by row; nan where a row is constant. (N, seeds) each -> (N,)"""
+    x, y = (values - values.mean(axis=1, keepdims=True) for values in (x, y))
+    scale = np.sqrt((x**2).mean(axis=1) * (y**2).mean(axis=1))
     fine = scale > 1e-12
-    return np.where(fine, (weights * x * y).sum(axis=1) / np.where(fine, scale, 1), np.nan)
+    return np.where(fine, (x * y).mean(axis=1) / np.where(fine, scale, 1), np.nan)

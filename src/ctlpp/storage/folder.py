@@ -7,11 +7,10 @@ every succession of functions in it. Columns are handled whole: no loop over exa
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
@@ -19,14 +18,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ctlpp.benchmark.dataset import Dataset
-from ctlpp.benchmark.language import Examples
-from ctlpp.benchmark.splits import ENUMERATED, Split
-from ctlpp.benchmark.task import Task
+from ctlpp.benchmark.dataset import ENUMERATED, Dataset, Split
+from ctlpp.benchmark.graph import Graph, check_items, choose, get, get_list, read_graph, shown
+from ctlpp.benchmark.task import Task, check_task
+from ctlpp.benchmark.variants import ORDERS, PROTOCOLS
 from ctlpp.files import FolderKind, UserError, check_folder, write_folder
 from ctlpp.storage.card import dataset_card
-from ctlpp.storage.task_json import ENDINGS, from_json, to_json
+from ctlpp.words import OLD_PROTOCOLS
 
+Entries = dict[str, dict[str, Any]]  # what `task.json` says of each split
+FORMAT = 1  # of task.json
+ENDINGS = {"parquet": ".parquet", "jsonl": ".jsonl", "text": ".txt"}  # of the files in each format
 DATASET = FolderKind("a dataset folder", mark="task.json")
 ROWS_AT_ONCE = 1 << 17
 SCHEMA = pa.schema(
@@ -45,33 +47,35 @@ def save(dataset: Dataset, folder: Path, *, format: str = "parquet", force: bool
         for name, split in dataset.splits.items():
             file = name + ENDINGS[format]
             sha256 = write_rows(place / file, rows(dataset.task, split))
-            entries[name] = _entry(dataset, name) | {"sha256": sha256, "file": file}
-        texts = {
-            "task.json": to_json(dataset.task, dataset.settings, entries),
-            "README.md": dataset_card(dataset.task, dataset.settings, entries),
-        }
-        for name, text in texts.items():
+            entries[name] = _count(dataset, name) | {"sha256": sha256, "file": file}
+        content = task_to_dict(dataset.task, dataset.settings, entries)
+        card = dataset_card(dataset.task, dataset.settings, entries)
+        for name, text in {"task.json": pretty(content) + "\n", "README.md": card}.items():
             (place / name).write_text(text, encoding="utf-8")
 
 
-def load(folder: str | Path) -> Dataset:
-    """The dataset in a folder. Raises UserError if a file is missing, damaged or was changed."""
-    folder = Path(folder)
-    task, settings, entries = read_task(folder)
-    splits = {}
-    for name, entry in entries.items():
-        parts = parse(task, read_split(folder, entry), name)
-        splits[name] = {length: part.examples for length, part in parts.items()}
-    return Dataset(task=task, settings=settings, splits=splits)
-
-
-def _entry(dataset: Dataset, name: str) -> dict[str, Any]:
-    """What `task.json` says of a split, but for the file."""
+def _count(dataset: Dataset, name: str) -> dict[str, Any]:
+    """How many examples a split has, by length, and how many of them train has, too."""
     by_length = {str(length): len(examples) for length, examples in dataset[name].items()}
     entry: dict[str, Any] = {"examples": dataset.size(name), "by_length": by_length}
     if name not in ("train", *ENUMERATED) and (overlap := dataset.shared("train", name)):
         entry["in_train"] = overlap
     return entry
+
+
+def load(folder: str | Path) -> Dataset:
+    """The dataset in a folder. Raises UserError if a file is missing, damaged or was changed."""
+    return read_folder(Path(folder))[0]
+
+
+def read_folder(folder: Path) -> tuple[Dataset, Entries]:
+    """The dataset in a folder, and what its `task.json` says of the splits."""
+    task, settings, entries = read_task(folder)
+    splits = {
+        name: parse(task, read_split(folder, entry), folder / entry["file"])
+        for name, entry in entries.items()
+    }
+    return Dataset(task=task, settings=settings, splits=splits), entries
 
 
 def rows(task: Task, split: Split) -> Iterator[pa.RecordBatch]:
@@ -114,52 +118,27 @@ def _join(*columns: pa.Array | str) -> bytes:
     return bytes(memoryview(data)[ends[0] : ends[len(text)]])
 
 
-def digest(batches: Iterable[pa.RecordBatch]) -> str:
-    """The sha256 of a split: that of its lines, whatever the file format."""
+def digest(batches: Iterable[pa.RecordBatch], write: Callable[[pa.RecordBatch], Any] | None = None) -> str:
+    """The sha256 of a split, that of its lines whatever the file format; each batch is written on the way."""
     total = hashlib.sha256()
     for batch in batches:
         total.update(lines(batch))
+        if write is not None:
+            write(batch)
     return total.hexdigest()
 
 
 def write_rows(path: Path, batches: Iterable[pa.RecordBatch]) -> str:
     """Write the rows of a split in the format that the file's ending says, and return their sha256."""
-    total = hashlib.sha256()
-    with _writer(path) as write:
-        for batch in batches:
-            total.update(lines(batch))
-            write(batch)
-    return total.hexdigest()
-
-
-@contextmanager
-def _writer(path: Path) -> Iterator[Callable[[pa.RecordBatch], Any]]:
     import pyarrow.parquet as pq
 
     if path.suffix == ".parquet":
         repetitive = ["output", "length", "allowed"]
         with pq.ParquetWriter(path, SCHEMA, compression="zstd", use_dictionary=repetitive) as table:
-            yield table.write_batch
-        return
+            return digest(batches, table.write_batch)
     to_bytes = lines if path.suffix == ".txt" else _json_lines
     with path.open("wb") as file:
-        yield lambda batch: file.write(to_bytes(batch))
-
-
-def read_task(folder: Path) -> tuple[Task, dict[str, Any], dict[str, dict[str, Any]]]:
-    """What `task.json` in the folder says: the task, the settings and an entry for each split."""
-    if folder.is_file():
-        raise UserError(f"{folder} is a file; name the dataset folder, which has a task.json")
-    path = folder / "task.json"
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        what = "is no dataset folder: it has no readable task.json" if folder.exists() else "does not exist"
-        raise UserError(f"{folder} {what}; name a dataset folder, as `ctlpp generate` writes it") from error
-    try:
-        return from_json(text)
-    except UserError as error:
-        raise UserError(f"{path}: {error}") from error
+        return digest(batches, lambda batch: file.write(to_bytes(batch)))
 
 
 def read_split(folder: Path, entry: dict[str, Any]) -> pa.Table:
@@ -215,42 +194,155 @@ def _read_table(path: Path, schema: pa.Schema) -> pa.Table:
     )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Parsed:
-    """Rows of one length, back as numbers."""
-
-    at: NDArray[np.int64]  # where in the file each row stands
-    examples: Examples
-    outputs: NDArray[Any]
-
-
-def parse(task: Task, table: pa.Table, where: str) -> dict[int, Parsed]:
-    """Length -> rows. Raises UserError for the first row that is not written as an example of this task."""
+def parse(task: Task, table: pa.Table, file: Path) -> Split:
+    """Length -> examples. Raises UserError for the first row that is wrong, whatever else the file has."""
     words = pc.split_pattern(table["input"].combine_chunks(), " ")
     counts = pc.list_value_length(words).to_numpy(zero_copy_only=False)
     ids = pc.index_in(words.flatten(), value_set=pa.array(task.vocabulary.tokens[:-1]))
     ids = pc.fill_null(ids, -1).to_numpy(zero_copy_only=False)
     outputs = pc.fill_null(pc.index_in(table["output"], value_set=pa.array(task.symbols)), -1).to_numpy()
     lengths = table["length"].to_numpy() if "length" in table.column_names else counts - 1
-    first = np.cumsum(counts) - counts
-    result = {}
+    train, first = task.language("train"), np.cumsum(counts) - counts
+    split = {}
     for length in np.unique(counts - 1).tolist():
         at = np.flatnonzero(counts - 1 == length)
         written = ids[first[at][:, None] + np.arange(length + 1)]
-        wrong = (lengths[at] != length) | (outputs[at] < 0) | _misplaced(task, written) | (length < 1)
-        if wrong.any():
-            row = int(at[np.argmax(wrong)])
-            shown = ", ".join(f"{name} {table[name][row].as_py()[:60]!r}" for name in ("input", "output"))
-            raise UserError(f"{where}: row {row} is no example of this task: {shown}")
-        examples = task.language("train").empty(length, len(at))
-        read = task.vocabulary.read(written, task.order)
+        known = (lengths[at] == length) & (outputs[at] >= 0) & _in_place(task, written) & (length > 0)
+        _check_rows(table, file, at, known, "is no example of this task")
+        examples, read = train.empty(length, len(at)), task.vocabulary.read(written, task.order)
         examples.starts[:], examples.functions[:] = read.starts, read.functions
-        result[length] = Parsed(at=at, examples=examples, outputs=outputs[at])
-    return result
+        right = examples.outputs(task.table) == outputs[at]
+        _check_rows(table, file, at, right, "has the wrong output")
+        if "allowed" in table.column_names:
+            right = train.allows_successions(examples) == table["allowed"].to_numpy()[at]
+            _check_rows(table, file, at, right, "has the wrong label `allowed`")
+        split[length] = examples
+    return split
 
 
-def _misplaced(task: Task, written: NDArray[Any]) -> NDArray[np.bool_]:
-    """In which rows a function stands in the symbol's place, or the other way round, or something unknown."""
+def _in_place(task: Task, written: NDArray[Any]) -> NDArray[np.bool_]:
+    """In which rows a symbol stands in the symbol's place, and functions everywhere else."""
     is_symbol = np.zeros(written.shape[1], dtype=bool)
     is_symbol[-1 if task.order == "right-to-left" else 0] = True
-    return np.asarray(((written < 0) | ((written >= task.n_functions) != is_symbol)).any(axis=1))
+    return np.asarray(((written >= 0) & ((written >= task.n_functions) == is_symbol)).all(axis=1))
+
+
+def _check_rows(
+    table: pa.Table, file: Path, at: NDArray[Any], right: NDArray[np.bool_], problem: str
+) -> None:
+    """Raise UserError for the first of the rows `at` that is not right."""
+    if not right.all():
+        row = int(at[np.argmin(right)])
+        question, answer = (table[name][row].as_py()[:60] for name in ("input", "output"))
+        raise UserError(f"{file}: row {row}, {question!r} -> {answer!r}, {problem}")
+
+
+def task_to_dict(task: Task, settings: Mapping[str, Any], splits: Entries) -> dict[str, Any]:
+    """The content of `task.json`; run folders have it, too, without splits."""
+    content: dict[str, Any] = {
+        "format": FORMAT,
+        "variant": task.variant,
+        "protocol": task.protocol,
+        "seed": task.seed,
+        "order": task.order,
+        "symbols": list(task.symbols),
+        "functions": {name: list(outputs) for name, outputs in task.functions.items()},
+        "groups": {name: list(functions) for name, functions in task.groups.items()},
+        "train_graph": _graph_to_dict(task.train_graph),
+        "ood_graph": _graph_to_dict(task.ood_graph),
+    }
+    if task.shared_functions is not None:
+        content |= {"shared_functions": task.shared_functions, "shared_symbols": task.shared_symbols}
+    return content | {"recipe": dict(settings), "splits": splits}
+
+
+def _graph_to_dict(graph: Graph) -> dict[str, Any]:
+    restrictions = [
+        {"from": r.source, "function": r.function, "symbols": list(r.symbols)} for r in graph.restrictions
+    ]
+    entry: dict[str, Any] = {"lengths": list(graph.lengths), "edges": [list(edge) for edge in graph.edges]}
+    return entry | ({"restrictions": restrictions} if restrictions else {})
+
+
+def task_from_dict(content: Any) -> Task:
+    """The task that `task_to_dict` has described, or anybody else. Raises UserError if it is none."""
+    found = content.get("format") if isinstance(content, dict) else None
+    if type(found) is not int or found != FORMAT:
+        raise UserError(f"format {shown(found)} is not known; this version reads format {FORMAT}")
+    functions, groups = get(content, "functions", dict), get(content, "groups", dict)
+    task = Task(
+        variant=get(content, "variant", str),
+        protocol=_protocol(content),
+        seed=get(content, "seed", int),
+        order=choose(content, "order", ORDERS),
+        symbols=get_list(content, "symbols", str),
+        functions={name: get_list(functions, name, int) for name in functions},
+        groups={name: get_list(groups, name, str) for name in groups},
+        train_graph=read_graph(get(content, "train_graph", dict)),
+        ood_graph=read_graph(get(content, "ood_graph", dict)),
+        shared_functions=get(content, "shared_functions", int, missing=None),
+        shared_symbols=get(content, "shared_symbols", int, missing=None),
+    )
+    check_task(task)
+    return task
+
+
+def _protocol(content: dict[str, Any]) -> str:
+    named = get(content, "protocol", str)
+    return str(choose({"protocol": OLD_PROTOCOLS.get(named, named)}, "protocol", PROTOCOLS))
+
+
+def read_task(folder: Path) -> tuple[Task, dict[str, Any], Entries]:
+    """What `task.json` in the folder says: the task, the settings and an entry for each split."""
+    if folder.is_file():
+        raise UserError(f"{folder} is a file; name the dataset folder, which has a task.json")
+    path = folder / "task.json"
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        what = "is no dataset folder: it has no readable task.json" if folder.exists() else "does not exist"
+        raise UserError(f"{folder} {what}; name a dataset folder, as `ctlpp generate` writes it") from error
+    try:
+        content = json.loads(text)
+        task = task_from_dict(content)
+        settings, splits = get(content, "recipe", dict, missing={}), get(content, "splits", dict)
+        _check_settings(settings)
+        for name in splits:
+            _check_entry(name, get(splits, name, dict))
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from error
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{path}: not valid JSON: {error}") from error
+    return task, settings, splits
+
+
+def _check_entry(name: str, entry: dict[str, Any]) -> None:
+    for key, kind in (("file", str), ("examples", int), ("by_length", dict), ("sha256", str)):
+        get(entry, key, kind)
+    check_items([*entry["by_length"].values()], "by_length", int)
+    get(entry, "in_train", int, missing=0)
+    if (file := PurePath(entry["file"])).name != entry["file"] or file.suffix not in ENDINGS.values():
+        raise UserError(f"split {name!r} needs the name of a file in the folder, not {entry['file']!r}")
+
+
+def _check_settings(settings: dict[str, Any]) -> None:
+    for name in ("train", "iid", "ood"):
+        get(settings, name, int, missing=0)
+    if not 0 < get(settings, "fill", float, missing=1.0) <= 1:
+        raise UserError(f"fill {settings['fill']} must be a share above 0 and up to 1")
+
+
+def pretty(value: Any, depth: int = 0) -> str:
+    """JSON with short things on one line."""
+    flat = json.dumps(value, ensure_ascii=False)
+    if len(flat) + depth <= 110 or not isinstance(value, dict | list):
+        return flat
+    if isinstance(value, dict):
+        items = [
+            f"{json.dumps(key, ensure_ascii=False)}: {pretty(one, depth + 1)}" for key, one in value.items()
+        ]
+    else:
+        items = [pretty(one, depth + 1) for one in value]
+    left, right = "{}" if isinstance(value, dict) else "[]"
+    line = "\n" + " " * depth
+    return left + ",".join(f"{line} {item}" for item in items) + line + right

@@ -17,7 +17,6 @@ Example:
     (torch.Size([4, 4]), torch.Size([4]))
 """
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -29,7 +28,7 @@ from torch import Tensor
 from ctlpp.files import UserError
 from ctlpp.models.zoo import error_line
 from ctlpp.runs.history import TRAINING
-from ctlpp.storage.task_json import to_json
+from ctlpp.storage.folder import task_to_dict
 from ctlpp.training.crowd import BATCHES, seed_keys
 from ctlpp.training.recipe import Recipe
 
@@ -77,7 +76,7 @@ def read_data(data: Any, splits: Sequence[str] | None = None) -> Data:
         n_classes=task.n_symbols if task else 1 + max(int(targets.max()) for _, targets in pairs),
         variant=task.variant if task else "",
         protocol=str(task.protocol) if task else "",
-        task=json.loads(to_json(task, data.settings, {})) if task else None,
+        task=task_to_dict(task, data.settings, {}) if task else None,
     )
 
 

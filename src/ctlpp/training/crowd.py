@@ -42,9 +42,11 @@ from unittest.mock import patch
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.func import functional_call, vmap
 from torch.overrides import TorchFunctionMode
 
 from ctlpp.files import UserError
+from ctlpp.kernels import fast
 from ctlpp.models.zoo import Factory, make_model
 
 _ALIGN = 16  # columns: every parameter starts at a multiple of 64 bytes
@@ -57,34 +59,22 @@ _ROUNDS = (
 _LANES = 4  # 16-bit numbers in a 64-bit one
 
 
-@dataclass(frozen=True)
-class ParamSlice:
-    """The columns of a parameter."""
-
-    start: int
-    shape: torch.Size
-
-    @property
-    def end(self) -> int:
-        return self.start + prod(self.shape)
-
-
 @dataclass
 class Crowd:
     """Seeds of one module, trained or to be trained together."""
 
     module: nn.Module  # one seed's module; its own parameters are not used
     seeds: tuple[int, ...]
-    slices: dict[str, ParamSlice]  # by parameter name
+    slices: dict[str, tuple[int, torch.Size]]  # first column and shape of each parameter
     weights: Tensor  # (S, P)
     seed_buffers: dict[str, Tensor]  # what belongs to a seed but is not trained: (S, …) by name
     vectorised: bool = True  # False: the module runs for one seed at a time
-    kernels: bool = True  # False: the fast paths of `ctlpp.kernels` are left alone
+    kernels: bool = False  # whether the fast paths of `ctlpp.kernels` may be taken
 
     @property
     def n_parameters(self) -> int:
         """Trainable parameters of one seed."""
-        return sum(prod(at.shape) for at in self.slices.values())
+        return sum(shape.numel() for _, shape in self.slices.values())
 
     @property
     def device(self) -> torch.device:
@@ -96,12 +86,37 @@ class Crowd:
 
     def views(self, rows: Tensor) -> dict[str, Tensor]:
         """The parameters' columns of weights, gradients or the like, (S, P), by name: (S, …) each."""
-        slices = self.slices.items()
-        return {name: rows[:, at.start : at.end].view(len(rows), *at.shape) for name, at in slices}
+        return {
+            name: rows[:, start : start + shape.numel()].view(len(rows), *shape)
+            for name, (start, shape) in self.slices.items()
+        }
 
     def state(self, group: slice = slice(None)) -> dict[str, Tensor]:
         """Parameters and buffers of some seeds, stacked: all that tells one seed from another."""
         return self.parameters(group) | {name: buffer[group] for name, buffer in self.seed_buffers.items()}
+
+    def call(self, module: nn.Module, state: dict[str, Tensor], keys: Tensor, *inputs: Tensor) -> Tensor:
+        """What a module around ours, as its `model`, gives for each of some seeds: (S, …)
+
+        state: (S, …) each; keys: of the streams, (S,); inputs: tokens and targets for all seeds, (B, T) and
+        (B,), or with a seed axis. Together if our module can be vectorised, else one seed after the other.
+        """
+
+        def of_one(state: dict[str, Tensor], key: Tensor, *inputs: Tensor) -> Tensor:
+            with Streams(key):
+                outcome: Tensor = functional_call(module, state, inputs)
+            return outcome
+
+        state = {f"model.{name}": tensor for name, tensor in state.items()}
+        per_seed = inputs[-1].ndim == 2
+        if self.vectorised and len(keys) > 1:
+            axes = (0, 0, *[0 if per_seed else None] * len(inputs))
+            return vmap(of_one, in_dims=axes, randomness="error")(state, keys, *inputs)
+        outcomes = []
+        for i, key in enumerate(keys.unbind()):
+            own = [tensor[i] if per_seed else tensor for tensor in inputs]
+            outcomes.append(of_one({name: tensor[i] for name, tensor in state.items()}, key, *own))
+        return torch.stack(outcomes)
 
     def member(self, seed: int) -> nn.Module:
         """An ordinary module with the weights of one seed, in evaluation mode."""
@@ -168,18 +183,19 @@ def init_crowd(
     slices, columns = {}, 0
     for parameter_name, parameter in modules[0].named_parameters():
         if parameter.requires_grad:
-            slices[parameter_name] = ParamSlice(columns, parameter.shape)
+            slices[parameter_name] = columns, parameter.shape
             columns += -(-parameter.numel() // _ALIGN) * _ALIGN
     if not slices:
         raise UserError(f"model {name or type(modules[0]).__name__}: it has no trainable parameters")
     weights = torch.zeros(len(seeds), columns)
     for row, module in zip(weights, modules, strict=True):
         parameters = dict(module.named_parameters())
-        for parameter_name, at in slices.items():
-            row[at.start : at.end] = parameters[parameter_name].detach().float().flatten()
+        for parameter_name, (start, shape) in slices.items():
+            row[start : start + shape.numel()] = parameters[parameter_name].detach().float().flatten()
     buffers = {key: stack.to(device) for key, stack in _differing(modules, set(slices)).items()}
     module = modules[0].to(device).requires_grad_(False)
-    return Crowd(module, tuple(seeds), slices, weights.to(device), buffers)
+    kernels = torch.device(device).type == "cuda" and fast.available("cuda")
+    return Crowd(module, tuple(seeds), slices, weights.to(device), buffers, kernels=kernels)
 
 
 def _differing(modules: list[nn.Module], trained: set[str]) -> dict[str, Tensor]:

@@ -50,10 +50,10 @@ def prepare(stepper: Stepper, shapes: Sequence[Batch], memory: int | None = None
     shapes: a batch of every length, the longest last. memory: bytes that activations may take.
     """
     crowd, notes = stepper.crowd, []
-    precompile_steps(stepper, shapes)
-    failure = try_kernels(stepper, shapes[-1])
-    if failure:
-        notes.append(f"the fast kernels fail on this machine ({failure}): training goes on without them")
+    if crowd.kernels:
+        precompile_steps(stepper, shapes)
+        if failure := try_kernels(stepper, shapes[-1]):
+            notes.append(f"the fast kernels fail on this machine ({failure}): training goes on without them")
     reason = probe(stepper, shapes[-1])
     crowd.vectorised = not reason
     if reason:
@@ -115,8 +115,6 @@ def _two_examples(batch: Batch) -> Batch:
 def try_kernels(stepper: Stepper, batch: Batch) -> str:
     """Try the fast path of a step, if there is one; gives the reason why it is left alone, if it fails."""
     crowd = stepper.crowd
-    if not fast.available(crowd.device.type):
-        return ""
     try:
         stepper.trial(slice(0, 1)).step(0, *batch)
         if fast.find(crowd.module, crowd.device, batch[0].shape[-1]) is not None:

@@ -1,10 +1,10 @@
-"""The training loop: steps, evaluations, checkpoints, early stop, interrupts."""
+"""A run, and the loop that trains it: steps, evaluations, checkpoints, early stop, interrupts."""
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -12,14 +12,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ctlpp.files import UserError, write_atomically
+from ctlpp.files import write_json
 from ctlpp.runs import checkpoint
-from ctlpp.runs.folder import check_kept
-from ctlpp.runs.history import TRAINING, Metrics, Score
-from ctlpp.runs.observers import StepStats, tell
+from ctlpp.runs.history import TRAINING, History, Score, StepStats, tell
 from ctlpp.training.batches import Batches, Split
-from ctlpp.training.evaluate import Tally, evaluate
-from ctlpp.training.step import Stepper
+from ctlpp.training.crowd import Crowd
+from ctlpp.training.step import Stepper, Tally, evaluate
+from ctlpp.words import plural
 
 _REPORT_SECONDS = 0.5
 
@@ -29,19 +28,80 @@ class Interrupted(KeyboardInterrupt):
 
 
 @dataclass
+class Run:
+    """What `train` and `load_run` give back."""
+
+    config: dict[str, Any]  # as in config.json
+    crowd: Crowd  # `crowd.member(seed)` is an ordinary module
+    history: History  # all evaluations
+    folder: Path | None = None
+    step: int = 0  # steps done
+    seconds: float = 0.0  # spent, over all sittings …
+    overhead_seconds: float = 0.0  # … and how many of them on evaluations and checkpoints
+    diverged: dict[int, int] = field(default_factory=dict)  # seed -> the step at which it was frozen
+    notes: tuple[str, ...] = ()  # what was not as usual when it was loaded
+
+    def __repr__(self) -> str:
+        about, many = self.config, plural(len(self.crowd.seeds))
+        return f"<{about['model']} on {about['variant'] or 'own data'}: {many}, {plural(self.step, 'step')}>"
+
+    def evaluate(self, splits: Mapping[str, Split]) -> list[Score]:
+        """Scores of all seeds on other data."""
+        return evaluate(Tally.of(self.crowd, self.config["engine"]["seeds_at_a_time"]), splits, self.step)
+
+    def table(self) -> list[dict[str, Any]]:
+        """One row per seed: its number, its last accuracy on every split, the step it diverged at or None."""
+        seeds = self.history.results(self.diverged)
+        return [{"seed": one.number, "diverged": one.diverged_at, **one.accuracy} for one in seeds]
+
+    def result(self) -> dict[str, Any]:
+        """As in result.json."""
+        about = {key: self.config[key] for key in ("model", "variant", "protocol", "parameters")}
+        about |= {"steps": self.step, "seconds": round(self.seconds, 3)}
+        about |= {"seconds_aside": round(self.overhead_seconds, 3)}
+        about |= {"device": self.config["engine"]["device_name"], "versions": self.config["versions"]}
+        if "continued" in self.config:
+            about["continued"] = self.config["continued"]
+        seeds = [asdict(one) for one in self.history.results(self.diverged)]
+        return about | {"seeds": [{"seed": one.pop("number"), **one} for one in seeds]}
+
+    def set_diverged(self, steps: Tensor) -> None:
+        """Take the step at which each seed was frozen, (S,), -1 while it trains."""
+        frozen = zip(self.crowd.seeds, steps.tolist(), strict=True)
+        self.diverged = {seed: step for seed, step in frozen if step >= 0}
+
+    def to_tensors(self) -> tuple[dict[str, Tensor], list[str]]:
+        """Weights and history for a checkpoint, and the names of the splits."""
+        rows = self.history.scores()
+        splits = list(dict.fromkeys(row.split for row in rows))
+        whole = [(row.step, row.seed, splits.index(row.split), row.length) for row in rows]
+        real = [(row.accuracy, row.loss) for row in rows]
+        history = {
+            "metrics.whole": torch.tensor(whole, dtype=torch.int64).view(-1, 4),
+            "metrics.real": torch.tensor(real, dtype=torch.float64).view(-1, 2),
+        }
+        return self.crowd.to_tensors() | history, splits
+
+    def restore(self, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
+        """Take the state of a checkpoint."""
+        self.crowd.fill(tensors)
+        self.set_diverged(tensors["diverged"])
+        both = zip(tensors["metrics.whole"].tolist(), tensors["metrics.real"].tolist(), strict=True)
+        rows = ((step, seed, facts["splits"][n], length, *real) for (step, seed, n, length), real in both)
+        self.history = History.of(rows, self.crowd.seeds)
+        self.step, self.seconds = facts["step"], facts["seconds"]
+        self.overhead_seconds = facts.get("aside", 0.0)
+
+
+@dataclass
 class Training:
     """A run in the making."""
 
+    run: Run
     stepper: Stepper
     batches: Batches
     held_out: dict[str, Split]
-    config: dict[str, Any]
     observers: tuple[object, ...]
-    folder: Path | None = None
-    step: int = 0  # steps done
-    metrics: Metrics = field(default_factory=Metrics)
-    seconds: float = 0.0  # spent in earlier sittings
-    overhead_seconds: float = 0.0  # that evaluations and checkpoints took, in all sittings
     loss_count: int = 0  # steps since the last evaluation …
     loss_sum: Tensor = field(init=False)  # … and their summed losses, (S,)
     saved: int = -1  # the step of the last checkpoint
@@ -50,28 +110,18 @@ class Training:
 
     def __post_init__(self) -> None:
         self.loss_sum = torch.zeros_like(self.stepper.losses, dtype=torch.float64)
-        self.began, self.began_at, self.saved_at, self.reported_at = monotonic(), self.step, monotonic(), 0.0
 
     @property
     def over(self) -> bool:
         """Whether there is no step left."""
-        return self.stopped or self.step >= self.stepper.recipe.steps
-
-    def diverged(self) -> dict[int, int]:
-        """The frozen seeds, and the step at which each was."""
-        steps = self.stepper.optimizer.diverged.tolist()
-        return {seed: step for seed, step in zip(self.stepper.crowd.seeds, steps, strict=True) if step >= 0}
-
-    def spent(self) -> float:
-        """Seconds of training, in all sittings."""
-        return self.seconds + monotonic() - self.began
+        return self.stopped or self.run.step >= self.stepper.recipe.steps
 
     def fit(self) -> None:
         """Train to the end; on Ctrl-C or SIGTERM save and raise `Interrupted`."""
-        tell(self.observers, "on_start", self.config, self.step)
-        self.began = self.saved_at = monotonic()
-        if self.folder is not None and self.over:
-            self.write_metrics()  # what has become of the file since the run was over is not known
+        run = self.run
+        tell(self.observers, "on_start", run.config, run.step)
+        self.began, self.began_at, self.earlier = monotonic(), run.step, run.seconds
+        self.saved_at, self.reported_at = self.began, 0.0
         whole = True  # a step and the evaluation that is due after it are done
         with _graceful_interrupt() as interrupted:
             try:
@@ -86,137 +136,142 @@ class Training:
             except KeyboardInterrupt as error:
                 if whole:
                     self.save()
-                if self.folder is None or self.saved < 0:
+                if run.folder is None or self.saved < 0:
                     raise
-                where = f"step {self.saved} is saved in {self.folder}"
+                where = f"step {self.saved} is saved in {run.folder}"
                 raise Interrupted(f"interrupted: {where}; go on with resume=True") from error
-        self.save()
+        self._finish()
+
+    def _finish(self) -> None:
+        """Write the results; and the history anew, which may have been lost since the run was over."""
+        self.run.seconds = self._spent()
+        self.run.set_diverged(self.stepper.optimizer.diverged)
+        if self.run.folder is not None:
+            self.run.history.write(self.run.folder / "metrics.parquet")
+            write_json(self.run.folder / "result.json", self.run.result())
+        tell(self.observers, "on_end", self.run)
 
     def _advance(self) -> None:
         """One step."""
-        group = self.stepper.group
-        self.stepper.step(self.step, *self.batches.at(self.step))
+        run, group = self.run, self.stepper.group
+        self.stepper.step(run.step, *self.batches.at(run.step))
         self.loss_sum += self.stepper.losses
         self.loss_count += 1
-        self.step += 1
+        run.step += 1
         if self.stepper.group < group:
-            fewer = f"from step {self.step} on each step takes {self.stepper.group} seeds at a time"
+            fewer = f"from step {run.step} on each step takes {self.stepper.group} seeds at a time"
             tell(self.observers, "on_note", f"out of memory: {fewer}")
 
     def _evaluation_is_due(self) -> bool:
-        recipe = self.stepper.recipe
-        return self.step == recipe.steps or (recipe.eval_every > 0 and self.step % recipe.eval_every == 0)
+        recipe, step = self.stepper.recipe, self.run.step
+        return step == recipe.steps or (recipe.eval_every > 0 and step % recipe.eval_every == 0)
 
     def _evaluate(self) -> list[Score]:
-        """The scores of all seeds, which are in the metrics, too."""
-        stepper, recipe, crowd = self.stepper, self.stepper.recipe, self.stepper.crowd
-        crowd.set_progress(recipe.progress(self.step))
-        if self.tally is None or self.tally.group > stepper.group:
-            self.tally = Tally.of(crowd, stepper.group, stepper.bf16)
+        """The scores of all seeds, which are in the history, too."""
+        run, recipe = self.run, self.stepper.recipe
+        run.crowd.set_progress(recipe.progress(run.step))
+        if self.tally is None or self.tally.group > self.stepper.group:
+            self.tally = Tally.of(run.crowd, self.stepper.group)
         with self._timing_overhead():
-            scores = evaluate(crowd, self.held_out, tally=self.tally)
+            scores = evaluate(self.tally, self.held_out, run.step)
         losses = (self.loss_sum / max(1, self.loss_count)).tolist()
-        nan = float("nan")
         scores += [
-            Score(seed, TRAINING, 0, nan, loss) for seed, loss in zip(crowd.seeds, losses, strict=True)
+            Score(run.step, seed, TRAINING, 0, float("nan"), loss)
+            for seed, loss in zip(run.crowd.seeds, losses, strict=True)
         ]
-        self.metrics.add(self.step, scores)
+        run.history.add(scores)
         self.loss_sum.zero_()
         self.loss_count = 0
+        run.set_diverged(self.stepper.optimizer.diverged)
         rule = recipe.early_stop, recipe.settled_accuracy, recipe.settled_change
-        self.stopped = self.metrics.settled(*rule, list(self.diverged()))
+        self.stopped = run.history.settled(*rule, list(run.diverged))
         return scores
 
     def _after_step(self, scores: list[Score] | None) -> None:
         """Whatever is due after a step and its evaluation: a checkpoint, reports."""
-        recipe, last = self.stepper.recipe, self.step == self.stepper.recipe.steps
+        recipe, step = self.stepper.recipe, self.run.step
         if scores is not None:
-            tell(self.observers, "on_evaluate", self.step, scores)
+            tell(self.observers, "on_evaluate", step, scores)
         late = monotonic() - self.saved_at > 60 * recipe.checkpoint_minutes
-        due = recipe.checkpoint_every > 0 and self.step % recipe.checkpoint_every == 0
-        if last or late or due or self.stopped:
+        due = recipe.checkpoint_every > 0 and step % recipe.checkpoint_every == 0
+        if late or due or self.over:
             self.save()
-        if last or monotonic() - self.reported_at > _REPORT_SECONDS:
+        if self.over or monotonic() - self.reported_at > _REPORT_SECONDS:
             self.reported_at = monotonic()
             tell(self.observers, "on_step", self._stats())
 
     def _stats(self) -> StepStats:
-        recipe, stepper = self.stepper.recipe, self.stepper
+        run, recipe, stepper = self.run, self.stepper.recipe, self.stepper
+        run.set_diverged(stepper.optimizer.diverged)
         return StepStats(
-            step=self.step,
+            step=run.step,
             steps=recipe.steps,
-            rate=recipe.rate(self.step - 1),
-            steps_per_second=(self.step - self.began_at) / max(monotonic() - self.began, 1e-9),
+            rate=recipe.rate(run.step - 1),
+            steps_per_second=(run.step - self.began_at) / max(monotonic() - self.began, 1e-9),
             losses=tuple(stepper.losses.tolist()),
             norms=tuple(stepper.norms.tolist()),
-            diverged=tuple(self.diverged()),
+            diverged=tuple(run.diverged),
         )
+
+    def _spent(self) -> float:
+        """Seconds of training, in all sittings."""
+        return self.earlier + monotonic() - self.began
 
     @contextmanager
     def _timing_overhead(self) -> Iterator[None]:
         """Count the seconds of what is no training step, once all steps so far are done."""
-        if self.stepper.crowd.device.type == "cuda":
-            torch.cuda.synchronize(self.stepper.crowd.device)
+        if self.run.crowd.device.type == "cuda":
+            torch.cuda.synchronize(self.run.crowd.device)
         began = monotonic()
         yield
-        self.overhead_seconds += monotonic() - began
+        self.run.overhead_seconds += monotonic() - began
 
     def save(self) -> None:
-        """Write a checkpoint and the metrics so far."""
-        if self.folder is None or self.saved == self.step:
+        """Write a checkpoint and the history so far."""
+        run = self.run
+        if run.folder is None or self.saved == run.step:
             return
-        optimizer, columns = self.stepper.optimizer, self.metrics.columns()
-        tensors = self.stepper.crowd.to_tensors() | {"mean": optimizer.mean, "square": optimizer.square}
-        tensors |= {"diverged": optimizer.diverged, "loss_sum": self.loss_sum}
-        tensors |= {f"metrics.{name}": torch.from_numpy(column) for name, column in columns.items()}
+        tensors, splits = run.to_tensors()
+        tensors |= vars(self.stepper.optimizer) | {"loss_sum": self.loss_sum}
         facts = {
-            "parameters": self.config["parameters"],
-            "seconds": self.spent(),
-            "aside": self.overhead_seconds,
+            "seconds": self._spent(),
+            "aside": run.overhead_seconds,
             "loss_count": self.loss_count,
-            "splits": self.metrics.splits,
+            "splits": splits,
             "stopped": self.stopped,
         }
         with self._timing_overhead():
-            checkpoint.save(self.folder / "checkpoint", self.step, tensors, facts)
-            self.write_metrics()
-        self.saved, self.saved_at = self.step, monotonic()
-        tell(self.observers, "on_checkpoint", self.step)
+            checkpoint.save(run.folder, run.step, tensors, facts)
+            run.history.write(run.folder / "metrics.parquet")
+        self.saved, self.saved_at = run.step, monotonic()
+        tell(self.observers, "on_checkpoint", run.step)
 
-    def write_metrics(self) -> None:
-        """All evaluations so far, into the folder."""
-        assert self.folder is not None
-        write_atomically(self.folder / "metrics.parquet", self.metrics.parquet())
-
-    def restore(self) -> None:
-        """Go on from the newest checkpoint of the folder, if there is one."""
-        assert self.folder is not None
-        check_kept(self.folder, "there is nothing to resume; choose another folder")
-        found = checkpoint.newest(self.folder / "checkpoint")
+    def resume(self, here: Mapping[str, Any]) -> None:
+        """Go on from the newest checkpoint. here: the config that the run would have if it began here."""
+        run = self.run
+        assert run.folder is not None
+        found = checkpoint.newest(run.folder)
+        if found is not None:
+            self._restore(*found)
+        if not self.over:
+            line = checkpoint.move(run.folder, run.config, here, run.step)
+            if line:
+                tell(self.observers, "on_note", line)
         if found is None:
-            return
-        tensors, facts, damaged = found
+            line = f"nothing is saved in {run.folder} yet: the run begins at step 0"
+            tell(self.observers, "on_note", line)
+
+    def _restore(self, tensors: dict[str, Tensor], facts: dict[str, Any], damaged: list[str]) -> None:
         for line in damaged:
             tell(self.observers, "on_note", f"warning: {line}: falling back to the checkpoint before")
-        if facts.get("parameters") != self.config["parameters"]:
-            raise UserError(f"the checkpoint in {self.folder} is of another model: choose another folder")
-        self.stepper.crowd.fill(tensors)
-        for name in ("mean", "square", "diverged"):
-            getattr(self.stepper.optimizer, name).copy_(tensors[name])
+        self.run.restore(tensors, facts)
+        for name, tensor in vars(self.stepper.optimizer).items():
+            tensor.copy_(tensors[name])
         self.loss_sum.copy_(tensors["loss_sum"])
-        self.metrics = metrics_of(tensors, facts)
-        self.step = self.saved = self.began_at = facts["step"]
-        self.seconds, self.loss_count, self.stopped = facts["seconds"], facts["loss_count"], facts["stopped"]
-        self.overhead_seconds = facts.get("aside", 0.0)
-        engine = self.config["engine"]
-        if engine["device"] == self.stepper.crowd.device.type:  # the same order of floating-point sums
+        self.saved, self.loss_count, self.stopped = facts["step"], facts["loss_count"], facts["stopped"]
+        engine = self.run.config["engine"]
+        if engine["device"] == self.run.crowd.device.type:  # the same order of floating-point sums
             self.stepper.regroup(engine["seeds_at_a_time"])
-
-
-def metrics_of(tensors: dict[str, Tensor], facts: dict[str, Any]) -> Metrics:
-    """The history in a checkpoint."""
-    columns = {name: tensors[f"metrics.{name}"] for name in ("whole", "real")}
-    return Metrics.from_columns(columns, facts["splits"])
 
 
 @contextmanager

@@ -18,7 +18,9 @@ from math import cos, pi
 from typing import Any
 
 from ctlpp.files import UserError
+from ctlpp.models import DEFAULT_PRESET
 from ctlpp.runs.folder import SAVING
+from ctlpp.words import OLD_PRESETS
 
 _LEAST = {  # of whole numbers
     "steps": 1,
@@ -58,7 +60,7 @@ class Recipe:
     checkpoint_minutes: float = 10.0  # save at least this often, whatever the steps
     early_stop: int = 0  # stop once all seeds are settled for so many evaluations in a row; 0 for never
     settled_accuracy: float = 0.99  # a settled seed has at least this iid accuracy (or the first split's) …
-    settled_change: float = 0.005  # … and no split's moved by more than this since the last evaluation
+    settled_change: float = 0.005  # … and no split's moved by more than this in these evaluations
     curriculum: str = ""  # "package.module:function", see `ctlpp.training.batches`; "" for none
 
     def __post_init__(self) -> None:
@@ -119,10 +121,10 @@ def _by_model(ndr: Recipe, transformer: Recipe, recurrent: Recipe) -> dict[str, 
     return {"ndr": ndr, **transformers, **dict.fromkeys(("lstm", "lstm_uni", "gru", "rnn"), recurrent)}
 
 
-_released = _by_model(OWN, _transformer, _recurrent)
+_authors = _by_model(OWN, _transformer, _recurrent)
 RECIPES: dict[str, dict[str, Recipe]] = {
-    "released": _released,
-    "paper": _released,  # the two differ in the models' sizes, and in the Bi-LSTM on S
+    "authors": _authors,
+    "text": _authors,  # the two differ in the models' sizes, and in the Bi-LSTM on S
     "quick": _by_model(
         replace(_quick, steps=2000),
         replace(_quick, steps=1000, lr=2e-3, weight_decay=1.0),
@@ -139,8 +141,9 @@ def watching(recipe: Mapping[str, Any]) -> tuple[str, ...]:
     return SAVING if recipe.get("early_stop") else ("eval_every", *SAVING)
 
 
-def recipe_for(model: str, preset: str = "released", variant: str = "", **changes: Any) -> Recipe:
+def recipe_for(model: str, preset: str = DEFAULT_PRESET, variant: str = "", **changes: Any) -> Recipe:
     """The recipe of a model, with some settings changed. Your own, `a.b:c`, has that of the NDR."""
+    preset = OLD_PRESETS.get(preset, preset)
     if preset not in RECIPES:
         raise UserError(f"‹preset› {preset}: choose from {', '.join(RECIPES)}")
     if ":" not in model and model not in RECIPES[preset]:
@@ -149,6 +152,6 @@ def recipe_for(model: str, preset: str = "released", variant: str = "", **change
     names = [field.name for field in fields(Recipe)]
     if unknown := [name for name in changes if name not in names]:
         raise UserError(f"unknown setting {unknown[0]!r}: choose from {', '.join(names)}")
-    on_s = (model, preset, variant) == ("lstm", "released", "S")
+    on_s = (model, preset, variant) == ("lstm", "authors", "S")
     recipe = _LSTM_ON_S if on_s else RECIPES[preset].get(model, RECIPES[preset]["ndr"])
     return replace(recipe, **changes)

@@ -1,20 +1,23 @@
-"""One training step of a crowd: loss, gradient, clipping and update of every seed, none seeing another.
+"""One training step of a crowd: loss, gradient, clipping and update of every seed, none seeing another;
+and its evaluation.
 
 Nothing in here waits for the device: what differs from step to step (rates, keys, progress) lies in small
 tensors that are filled beforehand, so that a step can be captured and replayed.
 """
 
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.func import functional_call, vmap
 
 from ctlpp.files import UserError
 from ctlpp.kernels import fast
-from ctlpp.training.crowd import DROPOUT, Crowd, Streams, seed_keys, step_keys
+from ctlpp.runs.history import Score
+from ctlpp.training.batches import Split
+from ctlpp.training.crowd import DROPOUT, Crowd, seed_keys, step_keys
 from ctlpp.training.engine import Replays
 from ctlpp.training.recipe import Recipe
 
@@ -85,9 +88,9 @@ class Stepper:
 
     crowd: Crowd
     recipe: Recipe
-    optimizer: Optimizer
     group: int  # seeds whose activations are in memory at the same time
     bf16: bool = False
+    optimizer: Optimizer = field(init=False)
     keys: Tensor = field(init=False)
     scalars: StepScalars = field(init=False)
     losses: Tensor = field(init=False)  # of the last step, (S,)
@@ -95,6 +98,7 @@ class Stepper:
 
     def __post_init__(self) -> None:
         device, seeds = self.crowd.device, self.crowd.seeds
+        self.optimizer = Optimizer.of(self.crowd)
         self.keys = seed_keys(seeds, purpose=DROPOUT).to(device)
         self.scalars = StepScalars.on(device)
         self.losses, self.norms = torch.zeros(2, len(seeds), device=device).unbind()
@@ -119,7 +123,7 @@ class Stepper:
             seed_buffers={name: buffer[group].clone() for name, buffer in self.crowd.seed_buffers.items()},
             vectorised=True,
         )
-        return Stepper(crowd, self.recipe, Optimizer.of(crowd), len(crowd.seeds), self.bf16)
+        return Stepper(crowd, self.recipe, len(crowd.seeds), self.bf16)
 
     def step(self, step: int, tokens: Tensor, targets: Tensor) -> None:
         """One update of every seed. tokens: (B, T) for all seeds or (S, B, T); targets: (B,) or (S, B)."""
@@ -177,42 +181,18 @@ class Stepper:
         leaves = {name: view.detach().requires_grad_() for name, view in parameters.items()}
         state = leaves | {name: buffer[group] for name, buffer in self.crowd.seed_buffers.items()}
         with torch.autocast(self.crowd.device.type, torch.bfloat16, enabled=self.bf16):
-            losses = self._losses(state, keys, tokens, targets)
+            losses = self.crowd.call(self._loss, state, keys, tokens, targets)
         parts = torch.autograd.grad(losses.sum(), list(leaves.values()), materialize_grads=True)
-        for at, part in zip(self.crowd.slices.values(), parts, strict=True):
-            gradient[:, at.start : at.end] = part.reshape(len(keys), -1)
+        for view, part in zip(self.crowd.views(gradient).values(), parts, strict=True):
+            view.copy_(part)
         return losses.detach().float(), gradient
-
-    @property
-    def _kernels(self) -> bool:
-        """Whether the fast paths may be taken."""
-        return self.crowd.kernels and fast.available(self.crowd.device.type)
 
     def _kernel(self, columns: int) -> fast.Gradient | None:
         """The fast path for this crowd, if there is one."""
-        if not self._kernels or not self.bf16 or self.crowd.seed_buffers or not self.crowd.module.training:
+        crowd = self.crowd
+        if not crowd.kernels or not self.bf16 or crowd.seed_buffers or not crowd.module.training:
             return None
-        return fast.find(self.crowd.module, self.crowd.device, columns)
-
-    def _losses(self, state: dict[str, Tensor], keys: Tensor, tokens: Tensor, targets: Tensor) -> Tensor:
-        """The loss of every seed, (S,). state: parameters and buffers, (S, …) each."""
-
-        def loss_of_one(state: dict[str, Tensor], key: Tensor, tokens: Tensor, targets: Tensor) -> Tensor:
-            with Streams(key):
-                loss: Tensor = functional_call(self._loss, state, (tokens, targets))
-            return loss
-
-        state = {f"model.{name}": tensor for name, tensor in state.items()}
-        per_seed = targets.ndim == 2
-        if self.crowd.vectorised and len(keys) > 1:
-            data = 0 if per_seed else None
-            every = vmap(loss_of_one, in_dims=(0, 0, data, data), randomness="error")
-            return every(state, keys, tokens, targets)
-        losses = []
-        for i, key in enumerate(keys.unbind()):
-            batch = (tokens[i], targets[i]) if per_seed else (tokens, targets)
-            losses.append(loss_of_one({name: tensor[i] for name, tensor in state.items()}, key, *batch))
-        return torch.stack(losses)
+        return fast.find(crowd.module, crowd.device, columns)
 
     @torch.no_grad()
     def update(self, group: slice, losses: Tensor, gradient: Tensor) -> Tensor:
@@ -220,7 +200,7 @@ class Stepper:
 
         A seed whose loss or gradient is not finite keeps the weights it has, from now on.
         """
-        if self._kernels:
+        if self.crowd.kernels:
             from ctlpp.kernels import adam
 
             return adam.update(self, group, losses, gradient)
@@ -246,3 +226,69 @@ class Stepper:
         if self.recipe.weight_decay and self.recipe.optimizer == "adamw":
             weights.mul_(torch.where(training, self.scalars.decay, 1.0)[:, None])
         weights.sub_(change.mul_((self.scalars.rate * training)[:, None]))
+
+
+class _Count(Loss):
+    """Right answers and summed loss of one seed on one batch."""
+
+    def forward(self, tokens: Tensor, targets: Tensor) -> Tensor:  # (B, T), (B,) -> (2,)
+        logits = self.model(tokens)
+        known = logits.amax(-1).isfinite()  # what is no number is no answer
+        right = ((logits.argmax(-1) == targets) & known).sum()
+        return torch.stack([right.double(), self.of_logits(logits, targets).double() * len(targets)])
+
+
+@dataclass
+class Tally:
+    """Adds up right answers and losses over batches of examples; on CUDA by replaying graphs."""
+
+    crowd: Crowd
+    group: int  # seeds at a time
+    total: Tensor  # right answers and summed losses, (S, 2) float64
+    replays: Replays | None
+
+    @staticmethod
+    def of(crowd: Crowd, group: int = 0) -> "Tally":
+        """group: seeds at a time, 0 for all."""
+        group = (group or len(crowd.seeds)) if crowd.vectorised else 1
+        total = torch.zeros(len(crowd.seeds), 2, dtype=torch.float64, device=crowd.device)
+        return Tally(crowd, group, total, Replays() if crowd.device.type == "cuda" else None)
+
+    def over(self, tokens: Tensor, targets: Tensor, batch: int) -> Tensor:
+        """The sums over some examples of one length, (S, 2)."""
+        self.total.zero_()
+        for part in zip(torch.split(tokens, batch), torch.split(targets, batch), strict=True):
+            on_device = [tensor.to(self.crowd.device) for tensor in part]
+            if self.replays is None or not self.replays.run(self._add, *on_device):
+                self._add(*on_device)
+        return self.total.clone()
+
+    def _add(self, tokens: Tensor, targets: Tensor) -> None:
+        count, no_keys = _Count(self.crowd.module), torch.zeros_like(self.total[:, 0], dtype=torch.int64)
+        for first in range(0, len(self.total), self.group):
+            some = slice(first, first + self.group)  # nothing is drawn in evaluation mode
+            state = self.crowd.state(some)
+            self.total[some] += self.crowd.call(count, state, no_keys[some], tokens, targets)
+
+
+@torch.no_grad()
+def evaluate(tally: Tally, splits: Mapping[str, Split], step: int, batch: int = 1024) -> list[Score]:
+    """Scores of all seeds: for each split all lengths together (length 0), then each length.
+
+    tally: of the crowd; keep it if you evaluate often. step: that the crowd has reached. batch: examples at a
+    time. No dropout, no gradient.
+    """
+    tally.crowd.module.eval()
+    scores = []
+    for name, split in splits.items():
+        lengths = [length for length in sorted(split) if len(split[length][1])]
+        if not lengths:
+            raise UserError(f"split {name!r} is empty: nothing to evaluate")
+        sums = torch.stack([tally.over(*split[length], batch) for length in lengths])  # (lengths, S, 2)
+        sizes = torch.tensor([len(split[length][1]) for length in lengths], dtype=torch.float64)
+        sums = torch.cat([sums.sum(0, keepdim=True), sums]).cpu()
+        means = sums / torch.cat([sizes.sum()[None], sizes])[:, None, None]
+        for length, of_length in zip([0, *lengths], means.tolist(), strict=True):
+            for seed, (accuracy, loss) in zip(tally.crowd.seeds, of_length, strict=True):
+                scores.append(Score(step, seed, name, length, accuracy, loss))
+    return scores

@@ -5,34 +5,34 @@ Example:
     >>> data = generate("R", symbols=4, functions=8, max_length=3, train=200, iid=20, ood=20)
     >>> run = train("gru", data, seeds=range(2), preset="quick", recipe=Recipe(steps=4, batch=16))
     >>> sorted(run.table()[0])
-    ['diverged', 'iid', 'ood', 'seed']
+    ['diverged', 'iid', 'ood', 'ood_independent', 'seed']
 """
 
 import platform
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor, nn
 
 import ctlpp
 from ctlpp.benchmark.task import Task
-from ctlpp.files import UserError, write_json
+from ctlpp.files import UserError
+from ctlpp.models import DEFAULT_PRESET
 from ctlpp.models.zoo import Factory, find_model, load_callable
 from ctlpp.runs import checkpoint
-from ctlpp.runs.folder import FORMAT, check_kept, check_last, claim, locked, move, read_config, where
-from ctlpp.runs.history import TRAINING, Metrics, Score
-from ctlpp.runs.observers import Notes, tell
-from ctlpp.training.batches import Batches, Curriculum, Data, Split, digest, read_data
-from ctlpp.training.crowd import Crowd, init_crowd
+from ctlpp.runs.folder import FORMAT, read_config
+from ctlpp.runs.history import History, Notes, tell
+from ctlpp.training.batches import Batches, Curriculum, Data, digest, read_data
+from ctlpp.training.crowd import init_crowd
 from ctlpp.training.engine import find_device, prepare
-from ctlpp.training.evaluate import Tally, evaluate
-from ctlpp.training.loop import Training, metrics_of
+from ctlpp.training.loop import Run, Training
 from ctlpp.training.recipe import Recipe, recipe_for
-from ctlpp.training.step import Optimizer, Stepper
-from ctlpp.words import plural
+from ctlpp.training.step import Stepper
+from ctlpp.words import OLD_PRESETS
 
 
 def train(
@@ -41,7 +41,7 @@ def train(
     *,
     seeds: Sequence[int] = range(5),
     recipe: Recipe | None = None,
-    preset: str = "released",
+    preset: str = DEFAULT_PRESET,
     sizes: Mapping[str, Any] | None = None,
     device: str = "auto",
     out: Path | str | None = None,
@@ -51,7 +51,7 @@ def train(
     observers: Sequence[object] = (Notes(),),
     memory: int | None = None,
     about: Mapping[str, Any] | None = None,
-) -> "Run":
+) -> Run:
     """Train seeds of a model together and evaluate them.
 
     model: a name of the zoo, "package.module:factory", or a callable, (vocab_size, n_classes) -> nn.Module.
@@ -73,44 +73,27 @@ def train(
         batches.at(0)  # one that fails does so before anything is written
     crowd = init_crowd(factory, known.vocab_size, known.n_classes, list(seeds), place, name)
     bf16 = recipe.precision == "bf16" or (recipe.precision == "auto" and place.type == "cuda")
-    stepper = Stepper(crowd, recipe, Optimizer.of(crowd), 1, bf16)
+    stepper = Stepper(crowd, recipe, 1, bf16)
     for note in prepare(stepper, batches.shapes(), memory):
         tell(observers, "on_note", note)
-    config = {"format": FORMAT, "model": name, "preset": preset, "options": every_size}
+    config = {
+        "format": FORMAT,
+        "model": name,
+        "preset": OLD_PRESETS.get(preset, preset),
+        "options": every_size,
+    }
     config |= _describe(known, stepper, curriculum) | {"about": dict(about or {})}
+    run = Run(config, crowd, History.empty(seeds))
     held_out = {split: known.splits[split] for split in known.held_out}
-    training = Training(stepper, batches, held_out, config, tuple(observers))
+    training = Training(run, stepper, batches, held_out, tuple(observers))
     if out is None:
-        return _finish(training)
-    with locked(Path(out)):
-        training.config, training.folder = claim(Path(out), config, resume), Path(out)
+        training.fit()
+        return run
+    with checkpoint.claimed(Path(out), config, resume) as run.config:
+        run.folder = Path(out)
         if resume:
-            _restore(training, where(config))
-        return _finish(training)
-
-
-def _restore(training: Training, here: str) -> None:
-    """Go on where the run was; tell, and note in the folder, if that was elsewhere."""
-    assert training.folder is not None
-    training.restore()
-    if not training.over:
-        training.config, line = move(training.folder, training.config, here, training.step)
-        if line:
-            tell(training.observers, "on_note", line)
-    if training.step == 0:
-        line = f"nothing is saved in {training.folder} yet: the run begins at step 0"
-        tell(training.observers, "on_note", line)
-
-
-def _finish(training: Training) -> "Run":
-    """Train to the end and write the results."""
-    training.fit()
-    spent = training.spent(), training.overhead_seconds
-    known = training.config, training.stepper.crowd, training.metrics, training.diverged()
-    run = Run(*known, training.step, *spent, training.folder)
-    if training.folder is not None:
-        write_json(training.folder / "result.json", run.result())
-    tell(training.observers, "on_end", run)
+            training.resume(here=config)
+        training.fit()
     return run
 
 
@@ -146,7 +129,7 @@ def _describe(data: Data, stepper: Stepper, curriculum: Curriculum | None) -> di
     }
 
 
-def load_run(folder: Path | str, factory: Factory | None = None, device: str = "cpu") -> "Run":
+def load_run(folder: Path | str, factory: Factory | None = None, device: str = "cpu") -> Run:
     """A run from its folder: the trained crowd, its settings and its history.
 
     Of an unfinished run whose newest checkpoint is damaged it takes the older one, and `notes` say so.
@@ -156,81 +139,55 @@ def load_run(folder: Path | str, factory: Factory | None = None, device: str = "
     config = read_config(folder)
     if factory is None:
         _, factory, _ = find_model(config["model"], config["preset"], config["options"])
-    check_kept(folder, "train it again in a new folder to evaluate or analyse it")
-    found = checkpoint.newest(folder / "checkpoint")
-    if found is None:
-        raise UserError(f"the run in {folder} has no checkpoint yet: resume it first")
-    tensors, facts, damaged = found
-    step = facts["step"]
-    check_last(folder, step, damaged)
+    tensors, facts, damaged = checkpoint.last(folder)
     shape, place = (config["vocab_size"], config["n_classes"]), find_device(device)
     crowd = init_crowd(factory, *shape, config["seeds"], place, config["model"])
     crowd.vectorised = config["engine"]["vectorised"]
-    crowd.fill(tensors)
-    crowd.set_progress(step / config["recipe"]["steps"])
-    frozen = zip(crowd.seeds, tensors["diverged"].tolist(), strict=True)
-    diverged = {seed: at for seed, at in frozen if at >= 0}
-    notes = tuple(f"{line}: taken is the checkpoint before, of step {step}" for line in damaged)
-    spent = facts["seconds"], facts.get("aside", 0.0)
-    return Run(config, crowd, metrics_of(tensors, facts), diverged, step, *spent, folder, notes)
+    run = Run(config, crowd, History.empty(crowd.seeds), folder)
+    run.restore(tensors, facts)
+    crowd.set_progress(run.step / config["recipe"]["steps"])
+    run.notes = tuple(f"{line}: taken is the checkpoint before, of step {run.step}" for line in damaged)
+    return run
 
 
-@dataclass
-class Run:
-    """What `train` and `load_run` give back."""
+@torch.no_grad()
+def accuracy(
+    model: Callable[[Tensor], Tensor], data: Any, splits: Sequence[str] | None = None, *, batch: int = 1024
+) -> dict[str, dict[int, float]]:
+    """The share of right answers on each split, by length; length 0 stands for the whole split.
 
-    config: dict[str, Any]  # as in config.json
-    crowd: Crowd  # trained; `crowd.member(seed)` is an ordinary module
-    metrics: Metrics  # all evaluations
-    diverged: dict[int, int]  # seed -> the step at which it was frozen
-    step: int  # steps done
-    seconds: float  # spent, over all sittings …
-    overhead_seconds: float = 0.0  # … and how many of them on evaluations and checkpoints
-    folder: Path | None = None
-    notes: tuple[str, ...] = ()  # what was not as usual when it was loaded
+    model: any callable, tokens (B, T) int64 -> logits (B, C); a module is put into evaluation mode meanwhile.
+    data: a dataset, or {name: {length: (tokens, targets)}}. splits: by default iid and ood.
+    """
+    known, shares = read_data(data, splits), {}
+    training = isinstance(model, nn.Module) and model.training
+    if isinstance(model, nn.Module):
+        model.eval()
+    try:
+        for name in known.held_out:
+            pairs = {length: pair for length, pair in known.splits[name].items() if len(pair[1])}
+            right = {length: _right(model, *pair, known.n_classes, batch) for length, pair in pairs.items()}
+            whole = torch.cat(list(right.values()))
+            shares[name] = {length: part.mean().item() for length, part in {0: whole, **right}.items()}
+    finally:
+        if isinstance(model, nn.Module):
+            model.train(training)
+    return shares
 
-    def __repr__(self) -> str:
-        about, many = self.config, plural(len(self.crowd.seeds))
-        return f"<{about['model']} on {about['variant'] or 'own data'}: {many}, {plural(self.step, 'step')}>"
 
-    def evaluate(self, splits: Mapping[str, Split]) -> list[Score]:
-        """Scores of all seeds on other data."""
-        tally = Tally.of(self.crowd, self.config["engine"]["seeds_at_a_time"])
-        return evaluate(self.crowd, splits, tally=tally)
-
-    def table(self) -> list[dict[str, Any]]:
-        """One row per seed: its number, its last accuracy on every split, the step it diverged at or None."""
-        seeds = self.result()["seeds"]
-        return [{"seed": one["seed"], "diverged": one["diverged_at"], **one["accuracy"]} for one in seeds]
-
-    def result(self) -> dict[str, Any]:
-        """As in result.json."""
-        seeds: dict[int, dict[str, Any]] = {
-            seed: {
-                "seed": seed,
-                "accuracy": {},
-                "loss": {},
-                "by_length": {},
-                "diverged": seed in self.diverged,
-                "diverged_at": self.diverged.get(seed),
-            }
-            for seed in self.crowd.seeds
-        }
-        for score in self.metrics.at_end():
-            of_seed = seeds[score.seed]
-            if score.split == TRAINING:
-                continue
-            if score.length == 0:
-                of_seed["accuracy"][score.split], of_seed["loss"][score.split] = score.accuracy, score.loss
-            else:
-                of_seed["by_length"].setdefault(score.split, {})[str(score.length)] = score.accuracy
-        about = {key: self.config[key] for key in ("model", "variant", "protocol", "parameters")}
-        about |= {"steps": self.step, "seconds": round(self.seconds, 3)}
-        about |= {"seconds_aside": round(self.overhead_seconds, 3)}
-        about |= {"device": self.config["engine"]["device_name"]}
-        if "continued" in self.config:
-            about["continued"] = self.config["continued"]
-        return about | {"versions": self.config["versions"], "seeds": list(seeds.values())}
+def _right(
+    model: Callable[[Tensor], Tensor], tokens: Tensor, targets: Tensor, n_classes: int, batch: int
+) -> Tensor:
+    """1.0 for each right answer, (N,)"""
+    answers = []
+    for part in torch.split(tokens, batch):
+        logits, shape = model(part), (len(part), n_classes)
+        if not isinstance(logits, Tensor) or logits.shape != shape:
+            found = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
+            wrong = f"the model returns {found} for tokens of shape {tuple(part.shape)}"
+            raise UserError(f"{wrong}; it should return logits of shape {shape}")
+        answers.append(logits.argmax(-1).cpu())
+    return (torch.cat(answers) == targets).double()
 
 
 def check_data_matches_run(config: dict[str, Any], task: Task, run: Path, data: Path) -> None:

@@ -10,7 +10,7 @@ function showResults() {
   if (fitting.length) {
     body.push(el("h3", {}, "At the paper’s size and settings"), resultTable(fitting, true),
       el("p", { class: "small quiet" }, "Difference: our mean less the published one, with Welch’s 95 % interval, widened by the rounding of the published number; fewer than ten seeds are taken to scatter at least as widely as the published ones. ",
-        "The protocol decides whether training has single applications (paper: yes; released: no); the published numbers come from the released code, which has none."));
+        "The protocol decides whether training has single applications (text: yes; authors and clean: no); the published numbers come from the released code, which has none."));
   }
   if (others.length) {
     body.push(el("h3", {}, fitting.length ? "Other settings" : "By setting"), resultTable(others, false),

@@ -1,8 +1,6 @@
-"""Accuracies of seeds: as dots beside a published mean, as the grid of variant S, and beside measures.
+"""Figures of many runs: seeds as dots beside a published mean, the grid of variant S, curves, and predictors.
 
 Example:
-    >>> swarm([0.5, 1.0, 1.0, 1.0], 0.3).tolist()
-    [0.0, -0.06, 0.0, 0.06]
     >>> draw_staged([Cell("ndr", 16, 6, {0: 1.0, 1: 0.98})]).axes[0].get_title()
     'NDR'
 """
@@ -10,7 +8,7 @@ Example:
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
@@ -19,8 +17,15 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ctlpp.analysis.folder import MEASURES, PREDICTORS
-from ctlpp.analysis.run import Study
+from ctlpp.figures.run import (
+    LENGTHS,
+    STEPS,
+    Diverged,
+    explain_splits,
+    mean_of_seeds,
+    plot_curves,
+    plot_lengths,
+)
 from ctlpp.figures.style import (
     DARK,
     DATA,
@@ -28,31 +33,29 @@ from ctlpp.figures.style import (
     GREY,
     OOD,
     SEED,
-    SINGLE,
+    SPLITS,
     accuracy_axis,
     colour_bar,
     draw_matrix,
     explain,
     new_figure,
+    new_panels,
+    swarm,
 )
 from ctlpp.files import UserError
-from ctlpp.runs.history import Array
+from ctlpp.runs.history import History
 from ctlpp.statistics.published import SEEDS, STAGED, TITLES
-from ctlpp.statistics.summary import Correlation, spread_interval
+from ctlpp.statistics.summary import spread_interval
 from ctlpp.words import plural
 
-BIN = 0.025  # of accuracy: dots nearer than this stand side by side
-STEP = 0.06  # between them, at most
 BANDS = "#f4f4f4"
 ACROSS = 3  # panels of the grid of S, at most
-DATA_NAMES = {"repeats": "released with repeats", "released": "released", "paper": "paper"}
+DATA_NAMES = {"authors": "authors", "repeats": "clean with repeats", "clean": "clean", "text": "text"}
+SEQUENCES = {"distinct": DATA["clean"], "repeated": DATA["repeats"]}
 BAR: Any = {"linewidth": 0.9, "solid_capstyle": "butt"}
 MEAN: Any = {"marker": "s", "markersize": 3.6, "markeredgecolor": DARK, "markeredgewidth": 0.6}
 PUBLISHED: Any = {**MEAN, "marker": "D", "markerfacecolor": "white"}
-COUNTED = ("codes", "clusters")  # from 1 on; the others are shares
-PEARSON: Any = {"color": SEED, "marker": "o", "markersize": 4, "linewidth": 1.2}
-SPEARMAN: Any = {"color": OOD, "marker": "d", "markersize": 3.2, "markerfacecolor": "white", "linestyle": ""}
-Correlations = Mapping[str, Correlation]  # by measure
+Panels = Mapping[tuple[str, str], History]  # (model, variant) -> its seeds' curves
 
 
 @dataclass(frozen=True)
@@ -87,16 +90,15 @@ class Cell:
     diverged: AbstractSet[int] = frozenset()
 
 
-def swarm(values: Sequence[float] | Array, width: float) -> Array:
-    """A sideways shift of every dot, within ± width, so that equal ones can be told apart."""
-    shifts, values = np.zeros(len(values)), np.asarray(values, dtype=float)
-    bins = np.floor(values / BIN + 1e-9).astype(int)
-    for one in np.unique(bins):
-        places = np.flatnonzero(bins == one)
-        places = places[np.argsort(values[places], kind="stable")]
-        half = min(width, STEP * (len(places) - 1) / 2)
-        shifts[places] = np.linspace(-half, half, len(places)) if len(places) > 1 else 0.0
-    return shifts
+@dataclass(frozen=True)
+class Pair:
+    """One model and variant, trained on data with distinct and with repeated sequences."""
+
+    model: str
+    variant: str
+    dots: dict[str, Dots]  # OOD accuracies by "distinct", "repeated"
+    curves: dict[str, History]
+    published: tuple[float, float] | None = None
 
 
 def draw_dots(axes: Axes, at: float, dots: Dots, colour: str, width: float = 0.28, size: float = 3.2) -> None:
@@ -195,22 +197,16 @@ def draw_staged(cells: Sequence[Cell]) -> Figure:
     models = [model for model in TITLES if model in known] + sorted(known - {*TITLES})
     functions, symbols = sorted({many for _, many, _ in grid}), sorted({few for _, _, few in grid})
     across = min(ACROSS, len(models), max(1, int(15 / len(symbols))))
-    down = -(-len(models) // across)
-    figure = new_figure(DOUBLE, (2.6 + 0.85 * len(functions)) * down + 0.3)
-    panels = figure.subplots(down, across, squeeze=False)
-    for axes in panels.flat[len(models) :]:
-        axes.set_axis_off()
+    figure, panels = new_panels(len(models), across, 2.6 + 0.85 * len(functions), 0.3)
     for model, axes in zip(models, panels.flat, strict=False):
-        mean, texts = (
-            np.full((len(functions), len(symbols)), np.nan),
-            [[""] * len(symbols) for _ in functions],
-        )
+        mean = np.full((len(functions), len(symbols)), np.nan)
+        texts = np.full(mean.shape, "", dtype=object)
         for i, j in np.ndindex(mean.shape):
             if cell := grid.get((model, functions[i], symbols[j])):
                 values = [*cell.accuracies.values()]
                 mean[i, j] = np.mean(values)
                 spread = f"\n± {np.std(values, ddof=1):.2f}" if len(values) > 1 else ""
-                texts[i][j] = f"{mean[i, j]:.2f}{spread}"
+                texts[i, j] = f"{mean[i, j]:.2f}{spread}"
         image = draw_matrix(axes, mean, [*map(str, functions)], [*map(str, symbols)], texts=texts)
         claim = textwrap.wrap(STAGED.get(model, ""), 100 // across)
         axes.set(title=TITLES.get(model, model), xlabel="\n".join(["shared symbols", "", *claim]))
@@ -225,72 +221,59 @@ def draw_staged(cells: Sequence[Cell]) -> Figure:
     return figure
 
 
-def draw_scatter(study: Study) -> Figure:
-    """A panel for each measure; one point is one seed."""
-    measures = study.analysis.measures
-    names = [name for name in PREDICTORS if name in measures and np.isfinite(measures[name]).any()]
-    across = min(4, len(names))
-    down = -(-len(names) // across)
-    figure = new_figure(DOUBLE, 3.7 * down + 0.5)
-    grid = figure.subplots(down, across, sharey=True, squeeze=False)
-    trained = study.trained
-    for axes in grid.flat[len(names) :]:
-        axes.set_axis_off()
-    for name, axes in zip(names, grid.flat, strict=False):
-        values = measures[name]
-        look = {"markersize": 3, "color": SEED, "alpha": 0.75, "markeredgewidth": 0}
-        axes.plot(values[trained], study.ood[trained], "o", **look)
-        axes.plot(values[~trained], study.ood[~trained], "x", markersize=3, color=GREY)
-        low, high = (1.0, 2.0) if name in COUNTED else (0.0, 1.0)
-        low, high = min(low, float(np.nanmin(values))), max(high, float(np.nanmax(values)))
-        axes.set_xlim(low - 0.04 * (high - low), high + 0.04 * (high - low))
-        axes.set_title(f"{MEASURES[name].label}\n{_text(study.correlations[name])}")
-        accuracy_axis(axes, study.outcome, solved=False)
-    if not trained.all():
-        cross = {"color": GREY, "marker": "x", "linestyle": "", "markersize": 3}
-        explain(figure, {"a seed that diverged, not part of r": cross})
+def draw_learning(panels: Panels) -> Figure:
+    """Accuracy over time, a panel for model and variant: every seed thin, the mean of the seeds thick."""
+    return _draw_panels(panels, plot_curves, STEPS, "accuracy")
+
+
+def draw_by_length(panels: Panels) -> Figure:
+    """Accuracy at the end by number of functions: every seed a dot, the mean of the seeds a line."""
+    return _draw_panels(panels, plot_lengths, LENGTHS, "accuracy at the end")
+
+
+def draw_repeats(pairs: Sequence[Pair]) -> Figure:
+    """A column for each pair: OOD accuracy of every seed above, mean accuracies over time below."""
+    figure = new_figure(DOUBLE, 8.8)
+    for (row, column), axes in np.ndenumerate(figure.subplots(2, len(pairs), sharey=True, squeeze=False)):
+        pair = pairs[column]
+        if row == 0:
+            axes.set_title(f"{TITLES.get(pair.model, pair.model)} on {pair.variant}")
+            for at, (kind, colour) in enumerate(SEQUENCES.items()):
+                draw_dots(axes, at, pair.dots[kind], colour)
+            if pair.published:
+                draw_published(axes, -0.6, pair.published)
+            axes.set_xticks(range(len(SEQUENCES)), list(SEQUENCES))
+            axes.set_xlim(-0.9, 1.5)
+        else:
+            for kind, history in pair.curves.items():
+                for split, line in (("iid", "--"), ("ood", "-")):
+                    mean = mean_of_seeds(history.accuracy[split, 0])
+                    axes.plot(history.steps / 1000, mean, line, color=SEQUENCES[kind], linewidth=1.2)
+            axes.set_xlabel(STEPS)
+        accuracy_axis(axes, "mean accuracy" if row else "OOD accuracy", solved=row == 0)
+    named = {f"{kind} sequences": colour for kind, colour in SEQUENCES.items()}
+    marks = legend_marks(named, published=any(pair.published for pair in pairs))
+    for name, line in (("IID", "--"), ("OOD", "-")):
+        marks[f"{name}, mean of the seeds over time"] = {"linestyle": line, "color": DARK, "linewidth": 1.2}
+    explain(figure, marks)
     return figure
 
 
-def _text(one: Correlation) -> str:
-    if not np.isfinite(one.pearson):
-        return "no correlation defined"
-    return f"r = {one.pearson:.2f} [{one.low:.2f}, {one.high:.2f}]".replace("-", "−")
-
-
-def draw_ranking(study: Study) -> Figure:
-    """Correlation of each measure with OOD accuracy with its interval, the strongest on top."""
-    known = {
-        name: c for name, c in study.correlations.items() if name in PREDICTORS and np.isfinite(c.pearson)
-    }
-    return draw_rankings({"": known}, study.outcome)
-
-
-def draw_rankings(panels: Mapping[str, Correlations], outcome: str = "OOD accuracy") -> Figure:
-    """Rankings of several runs side by side, by title; all in the order of the first."""
-    first = {name: one for found in reversed([*panels.values()]) for name, one in found.items()}
-    order = sorted(first, key=lambda name: abs(first[name].pearson))
-    lines = max(title.count("\n") for title in panels)
-    figure = new_figure(SINGLE if len(panels) == 1 else DOUBLE, 2.1 + 0.3 * lines + 0.42 * len(order))
-    for axes, (title, found) in zip(
-        np.ravel(figure.subplots(1, len(panels), sharey=True)), panels.items(), strict=True
-    ):
-        _rank(axes, found, order)
-        axes.set_title(title)
-        axes.set_xticks([-1, 0, 1] if len(panels) > 3 else [-1, -0.5, 0, 0.5, 1])
-    figure.supxlabel(f"correlation with {outcome}", fontsize=7)
-    explain(figure, {"Pearson, 95 % interval": PEARSON, "Spearman": SPEARMAN})
+def _draw_panels(panels: Panels, plot: Callable[[Axes, History, Diverged], None], x: str, y: str) -> Figure:
+    models = [model for model in TITLES if any(model == key[0] for key in panels)]
+    variants = sorted({variant for _, variant in panels})
+    figure = new_figure(DOUBLE, 1.0 + 3.9 * len(models))
+    grid = figure.subplots(len(models), len(variants), sharey=True, squeeze=False)
+    for (row, column), axes in np.ndenumerate(grid):
+        model, variant = models[row], variants[column]
+        axes.set_title(f"{TITLES[model]} on {variant}", loc="left", pad=3)
+        if row == len(models) - 1:
+            axes.set_xlabel(x)
+        if (history := panels.get((model, variant))) is not None and len(history.steps):
+            plot(axes, history, {})
+            accuracy_axis(axes, y)
+        else:
+            axes.text(0.5, 0.5, "not run", ha="center", va="center", transform=axes.transAxes, color=DARK)
+            axes.set_xticks([])
+    explain_splits(figure, list(SPLITS), {})
     return figure
-
-
-def _rank(axes: Axes, found: Correlations, order: list[str]) -> None:
-    """A row for each measure, from below; empty where it is not defined."""
-    for row, name in enumerate(order):
-        if one := found.get(name):
-            axes.plot([one.low, one.pearson, one.high], [row] * 3, **PEARSON, markevery=[1])
-            axes.plot([one.spearman], [row], **SPEARMAN)
-    axes.axvline(0, color=DARK, linewidth=0.5)
-    axes.set_yticks(range(len(order)), [MEASURES[name].label for name in order])
-    axes.set(xlim=(-1.05, 1.05), ylim=(-0.6, len(order) - 0.4))
-    axes.grid(axis="x", color="#e5e5e5", linewidth=0.4)
-    axes.set_axisbelow(True)
