@@ -11,12 +11,13 @@ import ctlpp
 
 
 def short_first(progress: float, length: int, tokens: Tensor) -> Tensor:
-    """Length 1 from the start, each longer one a tenth of the training later. tokens: (N, T) -> (N,)"""
-    return torch.full((len(tokens),), float(progress >= 0.1 * (length - 1)))
+    """Pairs from the start, each longer length a tenth of the training later. tokens: (N, T) -> (N,)"""
+    return torch.full((len(tokens),), float(progress >= 0.1 * (length - 2)))
 
 
 def main(steps: int = 600) -> None:
-    data = ctlpp.generate("A", symbols=4, functions=8, max_length=3, fill=0.9, train=500, iid=50, ood=200)
+    small = {"symbols": 4, "functions": 8, "max_length": 3, "fill": 0.9, "train": 500, "iid": 50, "ood": 200}
+    data = ctlpp.generate("A", protocol="clean", **small)
     recipe = ctlpp.recipe_for("lstm", "quick", steps=steps)
     for curriculum in (None, short_first):
         run = ctlpp.train("lstm", data, seeds=range(4), preset="quick", recipe=recipe, curriculum=curriculum)

@@ -28,7 +28,8 @@ class WindowNet(nn.Module):
 
 
 def main(steps: int = 800) -> None:
-    data = ctlpp.generate("R", symbols=4, functions=8, max_length=3, fill=0.9, train=500, iid=50, ood=200)
+    small = {"symbols": 4, "functions": 8, "max_length": 3, "fill": 0.9, "train": 500, "iid": 50, "ood": 200}
+    data = ctlpp.generate("R", protocol="clean", **small)
     recipe = ctlpp.Recipe(
         steps=steps, batch=32, lr=3e-3, warmup=50, schedule="cosine", length_mix="even", eval_every=0
     )

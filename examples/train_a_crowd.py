@@ -4,7 +4,16 @@ import ctlpp
 
 
 def main(steps: int = 600) -> None:
-    data = ctlpp.generate("R", symbols=4, functions=8, max_length=4, fill=0.9, train=2200, iid=200, ood=400)
+    small = {
+        "symbols": 4,
+        "functions": 8,
+        "max_length": 4,
+        "fill": 0.9,
+        "train": 2200,
+        "iid": 200,
+        "ood": 400,
+    }
+    data = ctlpp.generate("R", protocol="clean", **small)
     recipe = ctlpp.recipe_for("lstm", "quick", steps=steps)
     run = ctlpp.train("lstm", data, seeds=range(5), preset="quick", recipe=recipe)
 
