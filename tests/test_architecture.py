@@ -22,7 +22,7 @@ ORDER = [
     "figures",
     "report",
 ]
-ORDER += ["reproduce", "cli"]
+ORDER += ["plans", "reproduce", "cli"]
 ON_TOP = {"bench", "__init__", "__main__"}  # they use the command line's tables and bars, or name everything
 CONVENIENCES = {
     ("benchmark/dataset.py", "storage"),  # Dataset.save

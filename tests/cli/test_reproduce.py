@@ -12,8 +12,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from tests.plans.small import DATA
 from tests.reproduce.making import make_piece
-from tests.reproduce.small import DATA
 
 import ctlpp.training.train
 from ctlpp.reproduce import page, plan

@@ -11,7 +11,8 @@ from tests.report.conftest import edit, make_run, make_task, with_seeds, write_h
 
 from ctlpp.benchmark.variants import Settings
 from ctlpp.models.zoo import MODELS
-from ctlpp.reproduce.plan import REPEATS, PlannedRun, plan
+from ctlpp.plans.planned import REPEATS, PlannedRun
+from ctlpp.reproduce.plan import plan
 from ctlpp.storage.folder import task_to_dict
 
 TASK = ("seed", "shared_functions", "shared_symbols", "symbols", "functions", "max_length")

@@ -8,25 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.reproduce.small import small_run
+from tests.plans.small import small_run
 
 import ctlpp
 from ctlpp.benchmark.variants import Settings
-from ctlpp.reproduce.pieces import run_status
-from ctlpp.reproduce.plan import (
-    DEVICES,
-    EXPERIMENTS,
-    REPEATS,
-    SETTLED,
-    SIZES,
-    SWITCHES,
-    PlannedRun,
-    current_name,
-    demo_plan,
-    name_run,
-    plan,
-    seconds,
-)
+from ctlpp.plans.pieces import run_status
+from ctlpp.plans.planned import DEVICES, REPEATS, PlannedRun, current_name, name_run, seconds
+from ctlpp.reproduce.plan import EXPERIMENTS, SETTLED, SIZES, SWITCHES, demo_plan, plan
 
 H200 = Path(__file__).parents[2] / "benchmarks" / "H200.md"
 

@@ -18,8 +18,8 @@ from ctlpp.files import UserError
 
 if TYPE_CHECKING:
     from ctlpp.cli.output import TrainingDisplay
-    from ctlpp.reproduce.plan import PlannedRun
-    from ctlpp.reproduce.work import Outcome, WorkSettings
+    from ctlpp.plans.planned import PlannedRun
+    from ctlpp.plans.work import Outcome, WorkSettings
 
 PAGES_EVERY = 600.0  # seconds between results that are written while the work goes on
 ROWS = 8  # of the live table
@@ -58,11 +58,11 @@ def reproduce(
     Kill it whenever you like: the same command goes on. What is finished is not trained again.
     """
     from ctlpp.cli.train import parse_seeds
+    from ctlpp.plans.pieces import check_place
+    from ctlpp.plans.work import WorkSettings
     from ctlpp.report.page import REPORT, check_target
     from ctlpp.reproduce.page import PAGE
-    from ctlpp.reproduce.pieces import check_place
     from ctlpp.reproduce.plan import plan as make_plan
-    from ctlpp.reproduce.work import WorkSettings
     from ctlpp.runs.folder import run_folders
 
     numbers = None if seeds is None else parse_seeds(seeds)
@@ -94,8 +94,8 @@ def execute(runs: Sequence[PlannedRun], out: Path, settings: WorkSettings, page:
     """Train what is missing, write tables and figures, and say how it ended."""
     import torch
 
+    from ctlpp.plans.work import carry_out
     from ctlpp.reproduce.page import write_results
-    from ctlpp.reproduce.work import carry_out
     from ctlpp.training.engine import find_device
 
     if find_device(settings.device).type == "cpu" and all(run.preset == "quick" for run in runs):
@@ -126,7 +126,7 @@ def execute(runs: Sequence[PlannedRun], out: Path, settings: WorkSettings, page:
 def one_line_errors() -> Iterator[None]:
     """A failure of the machine is one line and exit code 1; after an interrupt the line says how to go on."""
     from ctlpp.cli.main import fail
-    from ctlpp.reproduce.work import MachineError, machine_trouble
+    from ctlpp.plans.work import MachineError, machine_trouble
 
     try:
         yield
@@ -158,8 +158,8 @@ def report_outcome(outcome: Outcome, again: str) -> None:
 def print_plan(runs: Sequence[PlannedRun], out: Path, settings: WorkSettings) -> None:
     """What there is, what is to do and what it costs, also on a device that is not there."""
     from ctlpp.cli.output import make_table, print_table
-    from ctlpp.reproduce.pieces import run_status
-    from ctlpp.reproduce.plan import DEVICES, START
+    from ctlpp.plans.pieces import run_status
+    from ctlpp.plans.planned import DEVICES, START
     from ctlpp.training.engine import find_device
     from ctlpp.words import duration, plural
 
@@ -195,9 +195,9 @@ def demo(
     Kill it whenever you like: the same command goes on.
     """
     from ctlpp.benchmark.dataset import generate
+    from ctlpp.plans.work import WorkSettings, carry_out
     from ctlpp.report.page import write_report
     from ctlpp.reproduce.plan import demo_plan
-    from ctlpp.reproduce.work import WorkSettings, carry_out
     from ctlpp.storage.proof import check
 
     if fresh:
@@ -224,7 +224,7 @@ def demo(
 def print_accuracies(runs: Sequence[PlannedRun], out: Path, last: str) -> None:
     """Accuracies of all seeds, with the published full-size numbers beside ours; and a last line."""
     from ctlpp.cli.output import make_table, print_table, solved, spread
-    from ctlpp.reproduce.pieces import run_status
+    from ctlpp.plans.pieces import run_status
     from ctlpp.runs.folder import read_run
     from ctlpp.statistics.published import PUBLISHED, SOLVED
 

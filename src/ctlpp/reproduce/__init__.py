@@ -1,1 +1,1 @@
-"""Reproducing the paper: the plan, its execution piece by piece, and what comes out."""
+"""Reproducing the paper: its plan, the demo's, and what comes out."""

@@ -28,10 +28,10 @@ import pyarrow.parquet as pq
 from ctlpp.analysis.folder import MEASURES, PREDICTORS
 from ctlpp.files import write_atomically
 from ctlpp.models import DEFAULT_PRESET
+from ctlpp.plans.pieces import read_failure
+from ctlpp.plans.planned import DEVICES, seconds
 from ctlpp.report.page import PageKind, make_page
 from ctlpp.reproduce.drawings import FORMATS, NAMES, draw_all, find_examples
-from ctlpp.reproduce.pieces import read_failure
-from ctlpp.reproduce.plan import DEVICES, seconds
 from ctlpp.reproduce.results import CONDITIONS, RUNS, Results, correlations_table, load_results, results_table
 from ctlpp.reproduce.run_result import UNDECIDED, Row, RunResult
 from ctlpp.runs.folder import RunRecord, find_runs

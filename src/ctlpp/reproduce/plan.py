@@ -1,4 +1,4 @@
-"""Plans are lists of runs: the paper's experiments, two of our own, earlier ones, and the demo; their cost.
+"""Plans are lists of runs: the paper's experiments, two of our own, earlier ones, and the demo.
 
 Example:
     >>> for run in plan("table1", only=["ndr/R"]):
@@ -8,9 +8,6 @@ Example:
     ndr-R-text 25 seeds 80000 steps
     >>> sum(not run.ended for run in plan("staged"))
     60
-    >>> (run,) = plan("table1", only=["ndr-R-authors"])
-    >>> round(seconds(run, len(run.seeds), "cuda") / 60)  # 25 seeds on an H200
-    15
 """
 
 from __future__ import annotations
@@ -20,101 +17,16 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
-import numpy as np
-
-from ctlpp.benchmark.variants import PROTOCOLS, Settings
+from ctlpp.benchmark.variants import PROTOCOLS
 from ctlpp.files import UserError
 from ctlpp.models import DEFAULT_PRESET
-from ctlpp.training.recipe import RECIPES, Recipe, recipe_for
+from ctlpp.plans.planned import REPEATS, Options, PlannedRun, current_name, name_run
+from ctlpp.training.recipe import RECIPES
 from ctlpp.words import OLD_PRESETS, OLD_PROTOCOLS
 
-Options = tuple[tuple[str, Any], ...]  # keyword arguments, hashable
-
 EXPERIMENTS = ("table1", "similarity", "data", "staged", "tables", "repeats")
-SHARED = {"shared_functions": "o", "shared_symbols": "s"}  # of a cell of S, and how a run's name says it
-REPEATS = "distinct_sequences"  # how the data of `repeats` were limited; they are no longer made
 # With `until="settled"`: every seed at IID 1.00, and no accuracy moves by more than this, in 20 evaluations.
 SETTLED: Options = (("early_stop", 20), ("settled_accuracy", 0.995), ("settled_change", 0.05))
-CHECKPOINTS: dict[str, Any] = {"checkpoint_every": 0, "checkpoint_minutes": 0.75}  # what a kill may cost
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlannedRun:
-    """Seeds of one model on one dataset with one recipe."""
-
-    name: str  # its folder
-    model: str
-    variant: str
-    seeds: tuple[int, ...]
-    data: Options = ()  # any options of `ctlpp.generate`, besides the variant …
-    small: Options = ()  # … and those that make the data smaller than the paper's
-    preset: str = DEFAULT_PRESET
-    sizes: Options = ()  # of the model, where they are not the preset's
-    changes: Options = ()  # to the preset's recipe
-    experiments: tuple[str, ...] = ()  # the parts of the paper that ask for it
-    ended: bool = False  # what has run is shown, nothing more is trained
-
-    @property
-    def recipe(self) -> Recipe:
-        """How it is trained."""
-        return recipe_for(self.model, self.preset, self.variant, **{**CHECKPOINTS, **dict(self.changes)})
-
-    @property
-    def steps(self) -> int:
-        """Of its recipe."""
-        return self.recipe.steps
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """Of its data."""
-        return dict(self.data + self.small)
-
-    @property
-    def protocol(self) -> str:
-        """Of its data."""
-        return str(self.options.get("protocol", Settings.protocol))
-
-    @property
-    def special(self) -> list[str]:
-        """Options of the data for which results have no column, in words: `table 3`, `no nesting`."""
-        rest = {
-            name: value for name, value in self.data if name not in ("protocol", "seed", *SHARED, REPEATS)
-        }
-        return [_words(name.replace("_", " "), value, " ") for name, value in rest.items()]
-
-    def setting(self, **changes: Any) -> tuple[object, ...]:
-        """What tells it from other runs, with these options of the data changed; None leaves one out."""
-        data = {**dict(self.data), **changes}
-        special = frozenset(pair for pair in data.items() if pair[1] is not None)
-        return self.model, self.variant, self.preset, special
-
-
-def name_run(model: str, variant: str, data: Mapping[str, Any], preset: str = DEFAULT_PRESET) -> str:
-    """A name for a run, from all that is special about it.
-
-    >>> name_run("ndr", "S", {"protocol": "clean", "shared_functions": 16, "shared_symbols": 6}, "quick")
-    'ndr-S-clean-o16-s6-quick'
-    >>> name_run("lstm", "A", {"protocol": "authors", "table": 3, "nesting": False}, "text")
-    'lstm-A-authors-table3-no-nesting-text-preset'
-    """
-    parts = [model, variant]
-    for option, value in data.items():
-        word = {"protocol": "", **SHARED}.get(option, option)
-        parts.append("repeats" if option == REPEATS else _words(word, value))
-    parts += {"authors": [], "text": ["text-preset"]}.get(preset, [preset])
-    return "-".join(parts).replace("_", "-").replace(" ", "-")
-
-
-def current_name(name: str) -> str:
-    """The name of a run, from one that may have old words: `ndr-R-released` is `ndr-R-clean`."""
-    return "-".join(OLD_PROTOCOLS.get(part, part) for part in name.split("-"))
-
-
-def _words(option: str, value: object, between: str = "") -> str:
-    """`table3`, `with nesting`, `no nesting`."""
-    if isinstance(value, bool):
-        return f"{'with' if value else 'no'} {option}"
-    return f"{option}{' ' if option and isinstance(value, str) else between}{value}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -318,38 +230,3 @@ def _earlier(run: Callable[..., PlannedRun]) -> Iterator[PlannedRun]:
         for table in range(5):
             seed = {"seed": table} if table else {}  # function table 0 is that of all others
             yield run("tables", model, variant, FULL.few, protocol="clean", **seed, **data)
-
-
-DEVICES = {"cuda": "one NVIDIA H200", "cpu": "two CPU cores"}  # where this was measured
-START = {"cuda": 50.0, "cpu": 0.0}  # seconds, once: kernels are compiled
-
-# Milliseconds of a step for each seed, by the number of seeds that are trained together.
-_FULL: dict[str, dict[str, Mapping[int, float]]] = {
-    "cuda": {
-        "lstm": {1: 0.2315, 2: 0.1386, 5: 0.0771, 10: 0.0573, 25: 0.0486, 50: 0.0448, 100: 0.0423},
-        "transformer": {1: 1.281, 2: 0.712, 5: 0.366, 10: 0.255, 25: 0.214, 50: 0.199, 100: 0.189},
-        "ndr": {1: 1.492, 2: 0.927, 5: 0.590, 10: 0.506, 25: 0.456, 50: 0.447, 100: 0.440},
-    },
-    "cpu": {"lstm": {1: 80.0}, "transformer": {1: 400.0}, "ndr": {1: 700.0}},
-}
-_QUICK: dict[str, dict[str, Mapping[int, float]]] = {
-    "cuda": {"lstm": {1: 0.5, 50: 0.01}, "transformer": {1: 1.0, 50: 0.02}, "ndr": {1: 2.0, 100: 0.02}},
-    "cpu": {"lstm": {1: 6.0, 4: 1.6}, "transformer": {1: 30.0, 2: 16.0}, "ndr": {1: 30.0, 2: 17.0}},
-}
-_BATCH = {"quick": 32}  # with which it was measured; 512 otherwise
-_AROUND = {"cuda": 10.0, "cpu": 3.0}  # seconds a piece: beginning, evaluations, analysis
-
-
-def seconds(run: PlannedRun, seeds: int, device: str = "cuda", steps: int | None = None) -> float:
-    """For training so many seeds of a planned run in one piece, with all that belongs to it.
-
-    Between the crowds that were measured a step takes a straight line, beyond them it is in proportion.
-    """
-    if not seeds:
-        return 0.0
-    each = (_QUICK if run.preset == "quick" else _FULL)[device][run.model]
-    crowd = seeds * run.recipe.batch / _BATCH.get(run.preset, 512)
-    most = max(each)
-    step = np.interp(min(crowd, most), list(each), [many * time for many, time in each.items()])
-    milliseconds = float(step) * max(1.0, crowd / most)
-    return (run.steps if steps is None else steps) * milliseconds / 1000 + _AROUND[device]

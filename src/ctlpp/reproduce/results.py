@@ -19,9 +19,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ctlpp.benchmark.variants import PROTOCOLS
+from ctlpp.plans.pieces import first_mismatch
+from ctlpp.plans.planned import REPEATS, PlannedRun, current_name
 from ctlpp.report.compare import KEPT, SPLITS, key_of
-from ctlpp.reproduce.pieces import first_mismatch
-from ctlpp.reproduce.plan import REPEATS, SIZES, PlannedRun, current_name, plan
+from ctlpp.reproduce.plan import SIZES, plan
 from ctlpp.reproduce.run_result import ALL, COLUMNS, RULE, Row, RunResult, make_rows, rounded, with_ends
 from ctlpp.runs.folder import RunRecord, read_run, run_folders
 from ctlpp.statistics import published as paper

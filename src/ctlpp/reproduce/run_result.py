@@ -36,8 +36,8 @@ import numpy as np
 import pyarrow as pa
 
 from ctlpp.analysis.folder import PREDICTORS, read_analysis
+from ctlpp.plans.planned import REPEATS, PlannedRun
 from ctlpp.report.compare import SPLITS, Summaries, by_rule, merge, mismatches, summarise_seeds
-from ctlpp.reproduce.plan import REPEATS, PlannedRun
 from ctlpp.runs.folder import RunRecord
 from ctlpp.runs.history import History, SeedResult, read_history
 from ctlpp.runs.untrusted import DamagedError, as_dict, as_int, as_str

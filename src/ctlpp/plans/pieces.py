@@ -20,7 +20,7 @@ from typing import Any
 
 from ctlpp.benchmark.variants import Settings
 from ctlpp.files import UserError, lock, make_folder, write_json
-from ctlpp.reproduce.plan import REPEATS, PlannedRun, current_name, seconds
+from ctlpp.plans.planned import REPEATS, PlannedRun, current_name, seconds
 from ctlpp.runs.folder import read_run
 from ctlpp.runs.untrusted import DamagedError, as_dict, as_list, as_str, read_json
 from ctlpp.training.recipe import watching

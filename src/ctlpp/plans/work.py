@@ -22,8 +22,8 @@ from typing import Any, ClassVar
 
 from ctlpp.analysis.folder import read_analysis
 from ctlpp.files import BusyError, UserError, cannot_write, lock, make_folder, write_atomically
-from ctlpp.reproduce.pieces import Piece, forget_failure, note_failure, run_status, take
-from ctlpp.reproduce.plan import PlannedRun
+from ctlpp.plans.pieces import Piece, forget_failure, note_failure, run_status, take
+from ctlpp.plans.planned import PlannedRun
 from ctlpp.runs.folder import read_run
 from ctlpp.runs.history import SeedResult, tell
 from ctlpp.runs.untrusted import DamagedError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ctlpp.reproduce.plan import PlannedRun
+from ctlpp.plans.planned import PlannedRun
 
 DATA = (("symbols", 4), ("functions", 8), ("max_length", 3), ("train", 200), ("iid", 20), ("ood", 30))
 

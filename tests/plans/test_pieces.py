@@ -13,11 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.reproduce.small import small_run
+from tests.plans.small import small_run
 
-from ctlpp.reproduce.pieces import MOST_SEEDS, RunStatus, cut, run_status, take
-from ctlpp.reproduce.plan import PlannedRun
-from ctlpp.reproduce.work import WorkSettings, carry_out
+from ctlpp.plans.pieces import MOST_SEEDS, RunStatus, cut, run_status, take
+from ctlpp.plans.planned import PlannedRun
+from ctlpp.plans.work import WorkSettings, carry_out
 
 RUN = small_run(0, 1, 2, 3)
 PLACE = Path("runs") / RUN.name

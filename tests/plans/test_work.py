@@ -14,15 +14,15 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 import safetensors.torch
-from tests.reproduce.small import small_run
+from tests.plans.small import small_run
 
 import ctlpp.training.train
 from ctlpp.files import lock
 from ctlpp.models.zoo import build
-from ctlpp.reproduce import work
-from ctlpp.reproduce.pieces import run_status
-from ctlpp.reproduce.plan import PlannedRun
-from ctlpp.reproduce.work import Deadline, MachineError, Outcome, WorkSettings, carry_out
+from ctlpp.plans import work
+from ctlpp.plans.pieces import run_status
+from ctlpp.plans.planned import PlannedRun
+from ctlpp.plans.work import Deadline, MachineError, Outcome, WorkSettings, carry_out
 from ctlpp.training.loop import Interrupted
 
 ON_R, ON_A = small_run(0, 1), small_run(0, variant="A")
