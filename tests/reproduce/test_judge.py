@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from scipy.stats import f_oneway, permutation_test
 
 from ctlpp.reproduce.results import spread_of_tables
-from ctlpp.reproduce.run_result import (
+from ctlpp.statistics.published import PUBLISHED, ROUNDING
+from ctlpp.statistics.summary import FEWEST, summarise
+from ctlpp.statistics.verdict import (
     HIGHER,
     LOWER,
     NEGLIGIBLE,
@@ -19,8 +21,6 @@ from ctlpp.reproduce.run_result import (
     is_inside,
     judge,
 )
-from ctlpp.statistics.published import PUBLISHED, ROUNDING
-from ctlpp.statistics.summary import FEWEST, summarise
 
 NDR = (0.75, 0.27)
 

@@ -12,7 +12,8 @@ from tests.reproduce.making import make_piece
 import ctlpp
 from ctlpp.benchmark.variants import PROTOCOLS
 from ctlpp.reproduce.results import CONDITIONS, correlations_table, load_results
-from ctlpp.reproduce.run_result import ALL, HIGHER, LOWER, REPRODUCED, RULE, UNDECIDED, Row, equal_lengths
+from ctlpp.reproduce.run_result import ALL, RULE, Row, equal_lengths
+from ctlpp.statistics.verdict import HIGHER, LOWER, REPRODUCED, UNDECIDED
 
 NAME, CLEAN = "ndr-R-authors", "ndr-R-clean"
 

@@ -33,10 +33,11 @@ from ctlpp.plans.planned import DEVICES, seconds
 from ctlpp.report.page import PageKind, make_page
 from ctlpp.reproduce.drawings import FORMATS, NAMES, draw_all, find_examples
 from ctlpp.reproduce.results import CONDITIONS, RUNS, Results, correlations_table, load_results, results_table
-from ctlpp.reproduce.run_result import UNDECIDED, Row, RunResult
+from ctlpp.reproduce.run_result import Row, RunResult
 from ctlpp.runs.folder import RunRecord, find_runs
 from ctlpp.runs.untrusted import as_dict, as_str
 from ctlpp.statistics import published as paper
+from ctlpp.statistics.verdict import UNDECIDED
 from ctlpp.words import duration
 
 PAGE = PageKind("a page of ctlpp reproduce", (".md",), b"# Does it reproduce?")
