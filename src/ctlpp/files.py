@@ -40,6 +40,14 @@ class BusyError(UserError):
     """Another process holds the lock."""
 
 
+class TimeUp(KeyboardInterrupt):
+    """The minutes that a user allowed are over; the text says how to go on."""
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, as job schedulers send it."""
+
+
 @contextmanager
 def lock(path: Path, *, wait: bool = False) -> Iterator[None]:
     """Hold a lock file; wait for another process, or raise `BusyError`. The end of a process frees it."""

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
+from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 import pytest
 
 import ctlpp
 from ctlpp.cli import main as entry
+from ctlpp.files import TimeUp
 
 Command = Callable[..., Any]
 COMMANDS = [
@@ -81,6 +86,32 @@ def test_an_interrupted_command_exits_with_130(command: Command, monkeypatch: py
     monkeypatch.setattr("ctlpp.storage.proof.check", interrupt)
     done = command("check", "data")
     assert (done.code, done.out, done.err) == (130, "", "ctlpp: interrupted\n")
+
+
+def test_the_end_of_the_allowed_time_has_an_exit_code_of_its_own(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: object, **__: object) -> None:
+        raise TimeUp("the time is up; go on with: ctlpp check data")
+
+    monkeypatch.setattr("ctlpp.storage.proof.check", stop)
+    done = command("check", "data")
+    assert (done.code, done.err) == (124, "ctlpp: the time is up; go on with: ctlpp check data\n")
+    assert "124 the minutes allowed are over" in " ".join(command("--help").out.split())
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no SIGTERM")
+def test_sigterm_is_told_in_one_line_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    asked = "-m ctlpp generate A --protocol clean --train 3000000 --functions 64 --out deep/data"
+    command = [sys.executable, *asked.split()]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=PIPE, stderr=PIPE, text=True)
+    while not list(tmp_path.glob("deep/.data.*.part/train.parquet")):
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
+    process.send_signal(signal.SIGTERM)
+    line = "ctlpp: ended by SIGTERM; nothing is left half written\n"
+    assert (process.communicate(), process.returncode) == (("", line), 143)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_bug_of_ours_keeps_its_traceback(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:

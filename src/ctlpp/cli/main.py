@@ -1,22 +1,25 @@
-"""`ctlpp`: the commands together, and how they fail.
-
-Exit codes: 0 done, 1 a failure of ours or of the machine, 2 the user's mistake, 130 interrupted.
-"""
+"""`ctlpp`: the commands together, and how they end."""
 
 from __future__ import annotations
 
 import errno
 import os
 import re
+import signal
 import sys
+from functools import partial
 from typing import Any, NoReturn
 
 import typer
 
 from ctlpp import __version__
 from ctlpp.cli import data, look, reproduce, train
-from ctlpp.files import UserError
+from ctlpp.files import Terminated, TimeUp, UserError
 
+EXIT_CODES = """
+Exit codes: 0 done; 1 a failure of ours or of the machine; 2 a mistake in what was asked for;
+124 the minutes allowed are over; 130 interrupted; 143 ended by SIGTERM.
+"""
 UNUSABLE = {  # what a system says of paths that a user should not have given
     errno.EACCES,
     errno.EPERM,
@@ -27,7 +30,11 @@ UNUSABLE = {  # what a system says of paths that a user should not have given
     errno.EDQUOT,
 }
 app = typer.Typer(
-    no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, rich_markup_mode="markdown"
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    rich_markup_mode="markdown",
+    epilog=EXIT_CODES,
 )
 
 
@@ -60,11 +67,16 @@ def main() -> None:
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
     command = typer.main.get_command(app)
     _hide_types_of_flags(command)
+    signal.signal(signal.SIGTERM, partial(_terminate, os.getpid()))
     try:
         with command.make_context("ctlpp", sys.argv[1:]) as context:
             command.invoke(context)
     except typer.Exit as done:
         sys.exit(done.exit_code)
+    except TimeUp as stop:
+        fail(str(stop), code=124)
+    except Terminated:
+        fail("ended by SIGTERM; nothing is left half written", code=143)
     except (KeyboardInterrupt, typer.Abort) as stop:
         fail(str(stop) or "interrupted", code=130)
     except BrokenPipeError:  # whoever read our output has seen enough
@@ -83,6 +95,13 @@ def main() -> None:
         if not error.format_message():  # no arguments at all: it has printed the help
             sys.exit(0)
         fail(about_arguments(error))
+
+
+def _terminate(command: int, *_: object) -> NoReturn:
+    """On SIGTERM clean up as after Ctrl-C; processes that the command has forked just end."""
+    if os.getpid() != command:
+        os._exit(143)
+    raise Terminated
 
 
 def _hide_types_of_flags(command: Any) -> None:
