@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 SHELL := /bin/bash
 
-.PHONY: demo test check bench results clean
+.PHONY: demo test check bench results docs clean
 
 demo: .venv/user
 	$(BIN)/ctlpp demo
@@ -25,8 +25,14 @@ bench: .venv/user
 results: .venv/user
 	$(BIN)/ctlpp reproduce all --out results --no-train --page docs/reproduction.md
 
+# The site, with the report page over all committed runs: docs/_build/html/index.html
+docs: .venv/dev
+	mkdir -p docs/_build/report
+	$(BIN)/ctlpp report results/runs --out docs/_build/report/report.html --force
+	$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
+
 clean:
-	rm -rf .venv demo dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv demo docs/_build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 .venv/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit("ctlpp needs Python 3.11 or newer" if sys.version_info < (3, 11) else 0)'

@@ -181,7 +181,7 @@ def models(
         model = build(spec.name, vocab_size=functions + symbols + 1, n_classes=symbols, preset=preset)
         rows.add_row(spec.name, f"{parameters(model):,}", spec.about)
     title = f"Preset {preset}, {functions} functions, {symbols} symbols"
-    print_table(title, rows, "Your own model: package.module:factory, see docs/training.md")
+    print_table(title, rows, "Your own model: package.module:factory, see docs/concepts/crowds-of-seeds.md")
 
 
 def parse_seeds(text: str) -> list[int]:
