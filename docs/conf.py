@@ -36,7 +36,7 @@ LINK = re.compile(r"(?<!!)(\[[^\]]*\])\(((?:\.\./)+[^)#\s]*)(#[^)]*)?\)")
 
 
 def point_outside(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Let links that leave `docs/` lead to the repository's files, and those to the report to its copy here."""
+    """Let links that leave `docs/` lead to the repository's files; the report page is part of the site."""
 
     def rewrite(link: re.Match[str]) -> str:
         words, target, anchor = link.groups()
