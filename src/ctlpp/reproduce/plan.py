@@ -99,7 +99,7 @@ DEMO_SEEDS = 8
 
 
 def demo_plan(seeds: int = DEMO_SEEDS, steps: int | None = None) -> list[PlannedRun]:
-    """The paper's phenomenon in a few minutes on two cores; docs/concepts/crowds-of-seeds.md explains its size."""
+    """The paper's phenomenon in a few minutes on two cores; docs/concepts has how its size was chosen."""
     return [
         PlannedRun(
             name=f"{model}-{variant}",
