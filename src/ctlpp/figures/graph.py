@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from ctlpp.benchmark.graph import IN, OUT, Edge
 from ctlpp.benchmark.task import Task
-from ctlpp.figures.style import OOD, TRAINING
+from ctlpp.figures.style import IID, OOD
 
 TITLES = {
     "CTL": "CTL (productivity)",
@@ -48,8 +48,8 @@ class Look(NamedTuple):
 
 
 LOOKS = {
-    "both": Look("training and test", "#000000", 2.2),
-    "train": Look("training only", TRAINING, 1.5),
+    "both": Look("training and test", "#000000", 2.4),
+    "train": Look("training only", IID, 1.5),
     "ood": Look("test (OOD) only", OOD, 2.4, "2.4 2.4"),
 }
 RESTRICTED = Look("training allows only some symbols", "#555555", 1.5, "8 4")

@@ -18,9 +18,9 @@ from ctlpp.analysis.inputs import Array, Inputs
 from ctlpp.figures.style import (
     DARK,
     DOUBLE,
+    IID,
     OOD,
     SINGLE,
-    TRAINING,
     accuracy_axis,
     colour_bar,
     draw_matrix,
@@ -125,7 +125,7 @@ def draw_interchange(inputs: Inputs, found: Interchange, counted: Array) -> Figu
     image = _draw_table(left, mean_by_groups(exchanged, inputs), inputs.groups, inputs)
     left.set(ylabel="donor's group", xlabel="consumer's group", title="interchange accuracy, all symbols")
     colour_bar(figure, image, left)
-    kinds = {"known in training": (inputs.train, TRAINING), "new in the test": (inputs.ood, OOD)}
+    kinds = {"known in training": (inputs.train, IID), "new in the test": (inputs.ood, OOD)}
     for shift, (pairs, colour) in zip((-0.18, 0.18), kinds.values(), strict=True):
         for symbol in range(inputs.n_symbols) if pairs.any() else ():
             at, chosen = symbol + shift, pairs & (inputs.value[:, None, :] == symbol)

@@ -29,6 +29,7 @@ from ctlpp.figures.run import (
 from ctlpp.figures.style import (
     DARK,
     DATA,
+    DATA_NAMES,
     DOUBLE,
     GREY,
     OOD,
@@ -50,7 +51,6 @@ from ctlpp.words import plural
 
 BANDS = "#f4f4f4"
 ACROSS = 3  # panels of the grid of S, at most
-DATA_NAMES = {"authors": "authors", "repeats": "clean with repeats", "clean": "clean", "text": "text"}
 SEQUENCES = {"distinct": DATA["clean"], "repeated": DATA["repeats"]}
 BAR: Any = {"linewidth": 0.9, "solid_capstyle": "butt"}
 MEAN: Any = {"marker": "s", "markersize": 3.6, "markeredgecolor": DARK, "markeredgewidth": 0.6}

@@ -31,17 +31,15 @@ from ctlpp.statistics.published import SOLVED
 
 SINGLE, DOUBLE = 7.7, 16.0  # cm: one and two columns of the paper
 FORMATS = ("pdf", "svg", "png")
-# The palette (Okabe and Ito) by meaning.
-TRAINING, OOD = "#0072B2", "#D55E00"  # what training has (and the IID test), and what only the OOD test has
-SPLITS = {"iid": TRAINING, "ood": OOD}
-DATA = {
-    "authors": "#CC79A7",
-    "repeats": "#E69F00",
-    "clean": "#56B4E9",
-    "text": "#009E73",
-}  # kinds of data, in this order
-GROUPS = (TRAINING, OOD, "#56B4E9", "#E69F00", "#009E73", "#CC79A7")
-SEED, GREY, DARK = TRAINING, "#999999", "#333333"  # a seed, what does not count, and lines beside seeds
+# One palette by meaning; the report page has the same. Markers and dashes say the same without colour.
+IID, OOD = "#52708C", "#AA1F6E"  # what training has (and the IID test), and what only the OOD test has
+SPLITS, DASHES = {"iid": IID, "ood": OOD}, {"iid": "--", "ood": "-"}
+DATA = {"authors": "#1B7837", "repeats": "#B07D00", "clean": "#5E4FA2", "text": "#2A9D8F"}  # in this order
+DATA_NAMES = {"authors": "authors", "repeats": "clean with repeats", "clean": "clean", "text": "text"}
+MARKERS = {"authors": "o", "repeats": "^", "clean": "v", "text": "P"}
+GROUPS = ("#0072B2", "#D55E00", "#56B4E9", "#E69F00", "#009E73", "#CC79A7")  # Okabe and Ito
+PUBLISHED = "#8C8C8C"
+SEED, GREY, DARK = "#555555", "#999999", "#333333"  # a seed, what does not count, and lines beside seeds
 MISSING = "#dddddd"  # a cell without a number
 BIN, STEP = 0.025, 0.06  # of accuracy: dots nearer than this stand side by side; between them, at most
 HEAT = "viridis"  # brightness rises evenly: the same for every reader, and in grey

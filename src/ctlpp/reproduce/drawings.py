@@ -14,7 +14,6 @@ from ctlpp.analysis.geometry import Clustering
 from ctlpp.analysis.inputs import Inputs
 from ctlpp.figures.pairs import Matrices, draw_side_by_side, draw_symbols
 from ctlpp.figures.results import (
-    DATA_NAMES,
     Cell,
     Dots,
     Entry,
@@ -27,7 +26,7 @@ from ctlpp.figures.results import (
     draw_tables,
 )
 from ctlpp.figures.run import draw_rankings
-from ctlpp.figures.style import render, style
+from ctlpp.figures.style import DATA_NAMES, render, style
 from ctlpp.report.compare import SPLITS
 from ctlpp.reproduce.results import CONDITIONS, Results
 from ctlpp.reproduce.run_result import RunResult
