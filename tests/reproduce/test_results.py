@@ -11,9 +11,12 @@ from tests.reproduce.making import make_piece
 
 import ctlpp
 from ctlpp.benchmark.variants import PROTOCOLS
+from ctlpp.report.compare import results as report
+from ctlpp.reproduce.page import share
 from ctlpp.reproduce.results import CONDITIONS, correlations_table, load_results
 from ctlpp.reproduce.run_result import ALL, RULE, Row, equal_lengths
-from ctlpp.statistics.verdict import HIGHER, LOWER, REPRODUCED, UNDECIDED
+from ctlpp.runs.folder import read_run
+from ctlpp.statistics.verdict import HIGHER, LOWER, REPRODUCED, UNDECIDED, is_inside
 
 NAME, CLEAN = "ndr-R-authors", "ndr-R-clean"
 
@@ -54,11 +57,15 @@ def test_the_papers_rule_keeps_the_first_25_that_converged(tmp_path: Path) -> No
     assert (everything["not_converged"], kept["not_converged"]) == (5, 5)
 
 
-def test_a_seed_that_diverged_counts_with_what_it_had_and_never_by_the_papers_rule(tmp_path: Path) -> None:
-    make_piece(tmp_path, NAME, [0.1, 0.9, 0.9], diverged=[0])
-    assert row(tmp_path)["mean"] == pytest.approx(1.9 / 3, abs=1e-6)
-    assert row(tmp_path, selection=RULE)["mean"] == pytest.approx(0.9)
-    assert row(tmp_path)["diverged"] == 1
+def test_a_seed_that_diverged_is_part_of_no_mean_and_not_solved_here_as_in_a_report(tmp_path: Path) -> None:
+    folder = make_piece(tmp_path, NAME, [0.1, 0.9, 0.96], diverged=[0])
+    found, (shown,) = row(tmp_path), report([read_run(folder)])
+    assert (found["mean"], found["seeds"], found["diverged"]) == (0.93, 2, 1)
+    both = "mean", "std", "median", "seeds", "diverged"
+    assert [found[name] for name in both] == pytest.approx([shown["summary"]["ood"][name] for name in both])
+    ends = found["above_95_share_low"], found["above_95_share_high"]
+    assert ends == pytest.approx(shown["summary"]["ood"]["solved_share"], abs=1e-6)
+    assert share(found).startswith("1 of 3 ")
 
 
 def test_transformers_are_judged_by_the_rule_and_other_models_by_all_seeds(tmp_path: Path) -> None:
@@ -104,6 +111,12 @@ def test_published_numbers_stand_beside_full_size_runs_only(tmp_path: Path) -> N
     assert [row(tmp_path)[name] for name in columns] == [HIGHER, False, 0.75, 0.27]
     assert [row(tmp_path, NAME, "iid")[name] for name in columns] == [REPRODUCED, True, 1.0, 0.01]
     assert [row(tmp_path, "ndr-S-clean-o16-s6")[name] for name in columns] == [None] * 4
+
+
+def test_a_published_number_is_inside_an_interval_up_to_its_rounding() -> None:
+    assert is_inside(1.0, (0.98, 0.996))
+    assert not is_inside(1.0, (0.98, 0.99))
+    assert is_inside(1.0, None) is None
 
 
 def test_a_reproduced_ood_accuracy_beside_an_iid_accuracy_that_is_not_is_undecided(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 from tests.report.conftest import make_run, with_seeds
 
 from ctlpp.runs.folder import RunRecord, find_runs, read_config, read_run
+from ctlpp.runs.history import accuracies
 
 
 def only(folder: Path) -> RunRecord:
@@ -80,7 +81,7 @@ def test_diverged_seeds_need_no_accuracy_and_do_not_count(tmp_path: Path) -> Non
     with_seeds(run, {0: lost})
     edit(run / "result.json", steps=float("inf"))
     record = only(run)
-    assert (record.state, record.step, record.accuracies("ood")) == ("finished", None, [0.8])
+    assert (record.state, record.step, accuracies(record.seeds, "ood")) == ("finished", None, [0.8])
     assert (record.seeds[0].accuracy, record.seeds[0].diverged_at) == ({}, 17)
 
 

@@ -226,6 +226,7 @@ def print_accuracies(runs: Sequence[PlannedRun], out: Path, last: str) -> None:
     from ctlpp.cli.output import make_table, print_table, solved, spread
     from ctlpp.plans.pieces import run_status
     from ctlpp.runs.folder import read_run
+    from ctlpp.runs.history import accuracies
     from ctlpp.statistics.published import PUBLISHED, SOLVED
 
     columns = ("IID", "OOD", f"seeds above {SOLVED} OOD", "paper, full size: IID", "OOD")
@@ -233,7 +234,7 @@ def print_accuracies(runs: Sequence[PlannedRun], out: Path, last: str) -> None:
     for run in sorted(runs, key=lambda run: run.variant, reverse=True):
         records = [read_run(piece.folder) for piece in run_status(out, run).found if piece.finished]
         iid, ood = (
-            [one for record in records for one in record.accuracies(split)] for split in ("iid", "ood")
+            [one for record in records for one in accuracies(record.seeds, split)] for split in ("iid", "ood")
         )
         if iid:
             published = PUBLISHED[run.model, run.variant]

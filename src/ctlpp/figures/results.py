@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,13 +80,13 @@ class Entry:
 
 @dataclass(frozen=True)
 class Cell:
-    """OOD accuracies of the seeds of one run on S; a seed that diverged has that at which it was frozen."""
+    """OOD accuracies of the seeds of one run on S."""
 
     model: str
     shared_functions: int
     shared_symbols: int
     accuracies: Mapping[int, float]  # by seed
-    diverged: AbstractSet[int] = frozenset()
+    diverged: int = 0  # seeds besides
 
 
 @dataclass(frozen=True)
@@ -186,10 +185,7 @@ def draw_tables(panels: Mapping[str, Sequence[tuple[int, Dots]]]) -> Figure:
 
 
 def draw_staged(cells: Sequence[Cell]) -> Figure:
-    """A panel for each model: mean ± std of the seeds of each cell, above the published claim.
-
-    Seeds that diverged count, and a note below says how many they are.
-    """
+    """A panel for each model: mean ± std of the seeds of each cell, above the published claim."""
     if not cells:
         raise UserError("no finished runs on variant S: nothing to put into the grid")
     grid = {(cell.model, cell.shared_functions, cell.shared_symbols): cell for cell in cells}
@@ -213,11 +209,8 @@ def draw_staged(cells: Sequence[Cell]) -> Figure:
     for axes in panels[:, 0]:
         axes.set_ylabel("shared functions")
     colour_bar(figure, image, panels, "OOD accuracy")
-    if diverged := sum(len(cell.diverged) for cell in cells):
-        count = f"{diverged} of {plural(sum(len(cell.accuracies) for cell in cells))}"
-        figure.supxlabel(
-            f"diverged, and counted with the accuracy at which it was frozen: {count}", fontsize=6
-        )
+    if diverged := sum(cell.diverged for cell in cells):
+        figure.supxlabel(f"{plural(diverged)} diverged, part of no mean", fontsize=6)
     return figure
 
 

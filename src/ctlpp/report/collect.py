@@ -14,7 +14,7 @@ from ctlpp.files import UserError
 from ctlpp.report.compare import SPLITS
 from ctlpp.report.inside import Package, add_inside, quantise
 from ctlpp.runs.folder import RunRecord
-from ctlpp.runs.history import TRAINING, read_history
+from ctlpp.runs.history import TRAINING, accuracies, read_history
 from ctlpp.runs.untrusted import DamagedError, as_dict, as_int, as_list, as_str
 from ctlpp.statistics.summary import summarise
 from ctlpp.storage.folder import task_from_dict
@@ -35,7 +35,7 @@ def describe(record: RunRecord, graphs: list[str]) -> dict[str, Any]:
     graph = draw_sampling_graph(json.dumps(record.task))
     if graph and graph not in graphs:
         graphs.append(graph)
-    summaries = {split: summarise(record.accuracies(split), interval=(0, 0)) for split in SPLITS}
+    summaries = {split: summarise(accuracies(record.seeds, split), interval=(0, 0)) for split in SPLITS}
     return {
         **{name: getattr(record, name) for name in ("model", "variant", "protocol", "preset", "name")},
         "state": record.state,

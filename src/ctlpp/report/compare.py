@@ -8,10 +8,11 @@ from dataclasses import asdict
 from typing import Any
 
 from ctlpp.runs.folder import RunRecord
-from ctlpp.runs.history import SeedResult
+from ctlpp.runs.history import SeedResult, accuracies
 from ctlpp.runs.untrusted import as_dict, as_int, as_list
 from ctlpp.statistics import published as paper
-from ctlpp.statistics.summary import Summary, cautious, difference, mean_intervals, spread_interval, summarise
+from ctlpp.statistics.summary import Summary, mean_intervals, spread_interval, summarise
+from ctlpp.statistics.verdict import judge_splits
 from ctlpp.training.recipe import recipe_for, watching
 
 SPLITS = ("iid", "ood")
@@ -95,14 +96,13 @@ def _changed(record: RunRecord) -> list[str]:
     return [name for name, value in plain.items() if name not in free and own.get(name) != value]
 
 
-def summarise_seeds(seeds: Sequence[SeedResult], diverged: int = 0) -> Summaries:
-    """Statistics of both splits, of all examples and by length. diverged: seeds that were left out."""
-    columns: dict[tuple[str, int], list[float]] = {}
-    for split in SPLITS:
-        columns[split, 0] = [seed.accuracy[split] for seed in seeds if split in seed.accuracy]
-        by_length = [seed.by_length.get(split, {}) for seed in seeds]
-        for length in sorted({length for own in by_length for length in own}):
-            columns[split, length] = [own[length] for own in by_length if length in own]
+def summarise_seeds(seeds: Sequence[SeedResult]) -> Summaries:
+    """Statistics of both splits, of all examples and by length."""
+    keys = {(split, 0) for split in SPLITS}
+    for seed in seeds:
+        keys |= {(split, length) for split in SPLITS for length in seed.by_length.get(split, ())}
+    columns = {key: accuracies(seeds, *key) for key in sorted(keys)}
+    diverged = sum(seed.diverged for seed in seeds)
     every = zip(columns.items(), mean_intervals(list(columns.values())), strict=True)
     return {key: summarise(values, diverged, interval) for (key, values), interval in every}
 
@@ -119,14 +119,13 @@ def results(records: Sequence[RunRecord]) -> list[dict[str, Any]]:
         if not reasons and first.model == "transformer":
             selections[f"as published: {KEPT}"] = by_rule(merge(same))
         for note, seeds in selections.items():
-            trained = [seed for seed in seeds if not seed.diverged]
-            found = summarise_seeds(trained, len(seeds) - len(trained))
+            found = summarise_seeds(seeds)
             entry: dict[str, Any] = {
                 "runs": [records.index(record) for record in same],
                 "note": note,
                 "reasons": reasons,
                 "cell": first.cell if first.variant == "S" else None,
-                "values": [seed.accuracy["ood"] for seed in trained if "ood" in seed.accuracy],
+                "values": accuracies(seeds, "ood"),
                 "summary": {split: asdict(found[split, 0]) for split in SPLITS},
                 "lengths": {split: _lengths(found, split) for split in SPLITS},
             }
@@ -143,10 +142,15 @@ def _lengths(found: Summaries, split: str) -> dict[int, list[float | None]]:
 
 
 def _published(ours: Summaries, row: paper.Published) -> dict[str, Any]:
-    """A row of the published table, and our difference from it."""
-    gaps = {}
-    for split in SPLITS:
-        theirs = getattr(row, split)
-        gaps[split] = difference(cautious(ours[split, 0], theirs[1]), theirs, paper.SEEDS)
+    """A row of the published table, our verdicts on it, and our difference from it."""
+    found = judge_splits(ours["iid", 0], ours["ood", 0], row)
     interval = spread_interval(row.ood, paper.SEEDS)
-    return {**asdict(row), "interval": interval, "seeds": paper.SEEDS, "difference": gaps}
+    return {
+        **asdict(row),
+        "interval": interval,
+        "seeds": paper.SEEDS,
+        "difference": {
+            split: one.interval and (one.difference, one.interval) for split, one in found.items()
+        },
+        "verdict": {split: one.word for split, one in found.items()},
+    }

@@ -119,9 +119,10 @@ def _staged(results: Results) -> Drawings:
     runs = [run for run in runs if run.first.protocol == "authors"] or runs  # that of the published numbers
     cells = []
     for run in runs:
-        accuracies = {seed.number: seed.accuracy["ood"] for seed in run.seeds if "ood" in seed.accuracy}
-        diverged = frozenset(seed.number for seed in run.seeds if seed.diverged and seed.number in accuracies)
-        if run.first.cell:
+        trained = [seed for seed in run.seeds if not seed.diverged]
+        if run.first.cell and trained:
+            accuracies = {seed.number: seed.accuracy["ood"] for seed in trained}
+            diverged = len(run.seeds) - len(trained)
             cells.append(Cell(run.first.model, *run.first.cell, accuracies, diverged))
     if cells:
         yield "staged", partial(draw_staged, cells)

@@ -90,7 +90,21 @@ def render(template: str, results: Results, page: Path) -> str:
         keep_trailing_newline=True,
         undefined=jinja2.StrictUndefined,
     )
-    filters = (number, signed, mean, interval, estimate, share, verdict, name_of, whole, title, cell, time)
+    filters = (
+        number,
+        signed,
+        mean,
+        interval,
+        estimate,
+        share,
+        solved,
+        verdict,
+        name_of,
+        whole,
+        title,
+        cell,
+        time,
+    )
     functions = (cost, remaining, grid_table, describe_record, problems)
     environment.filters |= {function.__name__: function for function in filters}
     environment.globals |= {function.__name__: function for function in functions}
@@ -143,10 +157,16 @@ def estimate(row: Row, column: str, digits: int = 2) -> str:
 
 def share(row: Row) -> str:
     """How many seeds are above 0.95, and the interval of their share."""
-    if not row["seeds"]:
+    if row["above_95_share_low"] is None:
         return NONE
-    low, high = row["above_95_share_low"], row["above_95_share_high"]
-    return f"{row['above_95']} of {row['seeds']} ({100 * low:.0f} – {100 * high:.0f} %)"
+    low, high = 100 * row["above_95_share_low"], 100 * row["above_95_share_high"]
+    return f"{solved(row)} ({low:.0f} – {high:.0f} %)"
+
+
+def solved(row: Row) -> str:
+    """How many seeds are above 0.95, of all, those that diverged among them."""
+    tried = row["seeds"] + row["diverged"] * (row["selection"] == "all seeds")
+    return f"{row['above_95']} of {tried}" if tried else NONE
 
 
 def verdict(row: Row) -> str:

@@ -10,13 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from dataclasses import asdict, dataclass, replace
 from itertools import product
-from math import sqrt
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from ctlpp.benchmark.variants import PROTOCOLS
 from ctlpp.plans.pieces import first_mismatch
@@ -25,11 +22,11 @@ from ctlpp.report.compare import KEPT, SPLITS, key_of
 from ctlpp.reproduce.plan import SIZES, plan
 from ctlpp.reproduce.run_result import ALL, COLUMNS, RULE, Row, RunResult, make_rows, rounded, with_ends
 from ctlpp.runs.folder import RunRecord, read_run, run_folders
+from ctlpp.runs.history import accuracies
 from ctlpp.statistics import published as paper
-from ctlpp.statistics.summary import Interval, Summary, difference
+from ctlpp.statistics.summary import difference, spread_of_tables
 
 RUNS = "runs"  # the folder of a results folder that holds the runs
-PERMUTATIONS = 4000
 # Data on which the published numbers are asked for, by options of the data.
 CONDITIONS: dict[str, dict[str, Any]] = {
     "authors": {"protocol": "authors"},
@@ -164,55 +161,18 @@ def _compare_with_baselines(results: Results) -> None:
         if base := results.baseline(run):
             for selection, split in product((ALL, RULE), SPLITS):
                 row, other = (results.row(one, split, selection) for one in (run, base))
-                row |= {"baseline": base.name, **with_ends("change", *_change(row, other))}
-
-
-def _change(row: Row, other: Row) -> tuple[float | None, Interval | None]:
-    """The difference of two of our means, with Welch's interval."""
-    numbers = (row["seeds"], 0, row["mean"], row["std"], None, None, 0, None)
-    if other["std"] is None:
-        return None, None
-    return difference(Summary(*numbers), (other["mean"], other["std"]), other["seeds"], 0.0) or (None, None)
+                ours, theirs = ((one["mean"], one["std"], one["seeds"]) for one in (row, other))
+                change = difference(ours, theirs) or (None, None)
+                row |= {"baseline": base.name, **with_ends("change", *change)}
 
 
 def _compare_function_tables(results: Results) -> None:
     """Fill in how much the function table matters."""
     for runs in results.function_tables():
-        accuracies = [[s.accuracy["ood"] for s in run.seeds if "ood" in s.accuracy] for run in runs]
-        if spread := spread_of_tables(accuracies):
+        if spread := spread_of_tables([accuracies(run.seeds, "ood") for run in runs]):
             names = ("std_between_tables", "std_within_tables", "tables_p")
             row = results.row(runs[0], "ood", ALL)
             row |= {"function_tables": len(runs), **dict(zip(names, map(rounded, spread), strict=True))}
-
-
-def spread_of_tables(groups: Sequence[Sequence[float]]) -> tuple[float, float, float] | None:
-    """How much accuracy varies with the function table, and how much with the seed.
-
-    The standard deviation between tables, beyond what the seeds explain; that between the seeds of a table;
-    and how often means lie as far apart if seeds are dealt out to tables at random. None for one table, or
-    for one seed on every table.
-
-    >>> between, within, p = spread_of_tables([[0.9, 0.92, 0.94], [0.5, 0.52, 0.54], [0.7, 0.72, 0.74]])
-    >>> round(between, 2), round(within, 2), p < 0.01
-    (0.2, 0.02, True)
-    """
-    groups = [own for own in groups if len(own)]
-    sizes = np.array([len(own) for own in groups])
-    if len(groups) < 2 or sizes.sum() == len(groups):
-        return None
-    every = np.concatenate([np.asarray(own, float) for own in groups])
-    means = np.array([np.mean(own) for own in groups])
-    within = float(((every - means.repeat(sizes)) ** 2).sum()) / (len(every) - len(groups))
-    between = float(np.var(means, ddof=1)) - within * float(np.mean(1 / sizes))
-    shuffled = np.random.Generator(np.random.PCG64(0)).permuted(np.tile(every, (PERMUTATIONS, 1)), axis=1)
-    as_far = (_between(shuffled, sizes) >= _between(every, sizes) - 1e-12).sum()
-    return sqrt(max(0.0, between)), sqrt(within), float((1 + as_far) / (1 + PERMUTATIONS))
-
-
-def _between(every: NDArray[Any], sizes: NDArray[Any]) -> NDArray[Any]:
-    """The sum of squares between tables. Accuracies of all seeds, table by table: (…, seeds) -> (…)"""
-    means = np.add.reduceat(every, np.cumsum(sizes) - sizes, axis=-1) / sizes
-    return np.asarray((sizes * (means - every.mean(axis=-1, keepdims=True)) ** 2).sum(axis=-1))
 
 
 def results_table(results: Results) -> pa.Table:

@@ -1,4 +1,4 @@
-"""One planned run: its seeds, the verdict on them, and its statistics, the rows of `results.parquet`.
+"""One planned run and its statistics, the rows of `results.parquet`.
 
 A planned run is trained in pieces, each a run folder with seeds of its own. There are two rows for each way
 to count seeds, one for each split; numbers are rounded to six digits.
@@ -24,7 +24,7 @@ from ctlpp.runs.history import History, SeedResult, read_history
 from ctlpp.runs.untrusted import DamagedError, as_dict, as_int, as_str
 from ctlpp.statistics import published as paper
 from ctlpp.statistics.summary import ENOUGH, Correlation, Interval, Summary, correlate, mean_intervals
-from ctlpp.statistics.verdict import is_inside, judge, undecided_if_iid_differs
+from ctlpp.statistics.verdict import is_inside, judge_splits
 
 ALL, RULE = "all", "rule"  # two ways to count: every seed, and the paper's rule
 LATE = 0.9  # of the steps: what comes after is the last tenth
@@ -154,9 +154,7 @@ def make_rows(run: RunResult, seeds: Sequence[SeedResult]) -> dict[str, Row]:
     rows = {split: about | {"split": split} | _statistics(found, split) for split in SPLITS}
     rows["ood"] |= _gaps(seeds, run.first.protocol)
     if known := run.published:
-        verdicts = {split: judge(found[split, 0], getattr(known, split)) for split in SPLITS}
-        verdicts["ood"] = undecided_if_iid_differs(verdicts["ood"], verdicts["iid"])
-        for split, verdict in verdicts.items():
+        for split, verdict in judge_splits(found["iid", 0], found["ood", 0], known).items():
             mean, std = getattr(known, split)
             rows[split] |= with_ends("difference", verdict.difference, verdict.interval)
             rows[split] |= {"published_mean": mean, "published_std": std}
@@ -204,6 +202,8 @@ def _gaps(seeds: Sequence[SeedResult], protocol: str) -> Row:
     """IID less OOD accuracy of each seed: overall, and as a mean over lengths, free of the splits' mixes."""
     gaps: dict[str, list[float]] = {"gap": [], "equal_gap": []}
     for seed in seeds:
+        if seed.diverged:
+            continue
         if {*SPLITS} <= seed.accuracy.keys():
             gaps["gap"].append(seed.accuracy["iid"] - seed.accuracy["ood"])
         iid, ood = (seed.by_length.get(split, {}) for split in SPLITS)

@@ -79,10 +79,6 @@ class RunRecord:
         functions, symbols = (as_int(self.task.get(f"shared_{noun}")) for noun in ("functions", "symbols"))
         return None if functions is None or symbols is None else (functions, symbols)
 
-    def accuracies(self, split: str) -> list[float]:
-        """Of the seeds that have not diverged."""
-        return [seed.accuracy[split] for seed in self.seeds if not seed.diverged and split in seed.accuracy]
-
 
 def find_runs(folders: Sequence[Path]) -> list[RunRecord]:
     """All runs in and under the folders. Raises UserError if there is none."""

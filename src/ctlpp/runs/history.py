@@ -75,6 +75,15 @@ class SeedResult:
         return not self.diverged and self.accuracy.get("iid", 0) > CONVERGED
 
 
+def accuracies(seeds: Iterable[SeedResult], split: str, length: int = 0) -> list[float]:
+    """Of the seeds that count: one that diverged is part of no mean, and is not solved. length 0: all."""
+    trained = (seed for seed in seeds if not seed.diverged)
+    found = [
+        seed.by_length.get(split, {}).get(length) if length else seed.accuracy.get(split) for seed in trained
+    ]
+    return [one for one in found if one is not None]
+
+
 @dataclass(eq=False)
 class History:
     """Accuracy and loss at every evaluation. E evaluations, S seeds."""

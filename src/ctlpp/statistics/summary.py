@@ -1,4 +1,4 @@
-"""Statistics of a set of seeds: mean, spread, median, correlation, and intervals that few seeds allow.
+"""Statistics of seeds: mean and spread, differences of means, correlations, and intervals that few allow.
 
 Example:
     >>> found = summarise([0.2, 0.6, 1.0, 1.0])
@@ -12,7 +12,7 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import sqrt
 from statistics import fmean, median, stdev
 from typing import Any
@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ctlpp.statistics.published import ROUNDING, SOLVED
+from ctlpp.statistics.published import SOLVED
 
 RESAMPLES = 20_000  # for the interval of a mean
-DRAWS = 4000  # for that of a correlation
+DRAWS = 4000  # for that of a correlation, and permutations for a p
 LEVEL = 0.95
 FEWEST = 10  # seeds whose own spread is believed
 LEAST = 4  # seeds with a correlation; fewer say nothing
@@ -31,19 +31,17 @@ ENOUGH = 8  # seeds; with fewer the intervals of a correlation look surer than t
 SAME = 1e-9  # of accuracy: what differs less does so by rounding
 
 Interval = tuple[float, float]
+Spread = tuple[float | None, float | None, int]  # mean, standard deviation (None for one seed), seeds
+Difference = tuple[float, Interval]
 Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
 class Summary:
-    """Accuracies of the seeds of one setting.
+    """Accuracies of the seeds of one setting."""
 
-    Whether a diverged seed is one of them is for the caller to say. `ctlpp report` leaves it out: it is one
-    of `diverged`, not solved. `ctlpp reproduce` counts it with the accuracy at which it was frozen.
-    """
-
-    seeds: int  # with a number
-    diverged: int  # left out of everything but `solved_share`
+    seeds: int  # that have not diverged
+    diverged: int  # part of `solved_share`, as not solved, and of nothing else
     mean: float | None
     std: float | None  # of a sample; None for one seed
     median: float | None
@@ -108,34 +106,19 @@ def spread_interval(published: tuple[float, float], seeds: int) -> Interval:
     return mean - half, mean + half
 
 
-def cautious(ours: Summary, published_std: float) -> Summary:
-    """Our seeds as they are compared: the spread of fewer than ten is at least the published one.
-
-    >>> cautious(summarise([1.0] * 9), 0.27).std, cautious(summarise([1.0] * 10), 0.27).std
-    (0.27, 0.0)
-    """
-    if ours.std is None or ours.seeds >= FEWEST:
-        return ours
-    return replace(ours, std=max(ours.std, published_std))
-
-
 def difference(
-    ours: Summary,
-    published: tuple[float, float],
-    published_seeds: int,
-    rounding: float = ROUNDING,
-    level: float = LEVEL,
-) -> tuple[float, Interval] | None:
-    """Our mean less the published one, with Welch's interval, widened by the published rounding."""
+    ours: Spread, theirs: Spread, rounding: float = 0.0, level: float = LEVEL
+) -> Difference | None:
+    """Our mean less theirs, with Welch's interval, wider by the rounding; None for a single seed."""
     from scipy.stats import t
 
-    if ours.mean is None or ours.std is None or min(ours.seeds, published_seeds) < 2:
+    (mean, std, seeds), (other_mean, other_std, other_seeds) = ours, theirs
+    if mean is None or other_mean is None or std is None or other_std is None:
         return None
-    own, other = ours.std**2 / ours.seeds, published[1] ** 2 / published_seeds
-    gap, error = ours.mean - published[0], sqrt(own + other)
-    half = rounding
+    own, other = std**2 / seeds, other_std**2 / other_seeds
+    gap, error, half = mean - other_mean, sqrt(own + other), rounding
     if error > SAME:
-        freedom = error**4 / (own**2 / (ours.seeds - 1) + other**2 / (published_seeds - 1))
+        freedom = error**4 / (own**2 / (seeds - 1) + other**2 / (other_seeds - 1))
         half += error * float(t.ppf((1 + level) / 2, freedom))
     return gap, (gap - half, gap + half)
 
@@ -179,3 +162,33 @@ def _pearson(x: Array, y: Array) -> Array:
     scale = np.sqrt((x**2).mean(axis=1) * (y**2).mean(axis=1))
     fine = scale > 1e-12
     return np.where(fine, (x * y).mean(axis=1) / np.where(fine, scale, 1), np.nan)
+
+
+def spread_of_tables(groups: Sequence[Sequence[float]]) -> tuple[float, float, float] | None:
+    """How much accuracy varies with the function table, and how much with the seed.
+
+    The standard deviation between tables, beyond what the seeds explain; that between the seeds of a table;
+    and how often means lie as far apart if seeds are dealt out to tables at random. None for one table, or
+    for one seed on every table.
+
+    >>> between, within, p = spread_of_tables([[0.9, 0.92, 0.94], [0.5, 0.52, 0.54], [0.7, 0.72, 0.74]])
+    >>> round(between, 2), round(within, 2), p < 0.01
+    (0.2, 0.02, True)
+    """
+    groups = [own for own in groups if len(own)]
+    sizes = np.array([len(own) for own in groups])
+    if len(groups) < 2 or sizes.sum() == len(groups):
+        return None
+    every = np.concatenate([np.asarray(own, float) for own in groups])
+    means = np.array([np.mean(own) for own in groups])
+    within = float(((every - means.repeat(sizes)) ** 2).sum()) / (len(every) - len(groups))
+    between = float(np.var(means, ddof=1)) - within * float(np.mean(1 / sizes))
+    shuffled = np.random.Generator(np.random.PCG64(0)).permuted(np.tile(every, (DRAWS, 1)), axis=1)
+    as_far = (_between_tables(shuffled, sizes) >= _between_tables(every, sizes) - 1e-12).sum()
+    return sqrt(max(0.0, between)), sqrt(within), float((1 + as_far) / (1 + DRAWS))
+
+
+def _between_tables(every: Array, sizes: Array) -> Array:
+    """The sum of squares between tables. Accuracies of all seeds, table by table: (…, seeds) -> (…)"""
+    means = np.add.reduceat(every, np.cumsum(sizes) - sizes, axis=-1) / sizes
+    return np.asarray((sizes * (means - every.mean(axis=-1, keepdims=True)) ** 2).sum(axis=-1))

@@ -24,8 +24,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ctlpp.statistics.published import ROUNDING, SEEDS
-from ctlpp.statistics.summary import FEWEST, LEVEL, Interval, Summary, cautious, difference
+from ctlpp.statistics.published import ROUNDING, SEEDS, Published
+from ctlpp.statistics.summary import FEWEST, LEVEL, Interval, Summary, difference
 
 REPRODUCED, HIGHER, LOWER, UNDECIDED = "reproduced", "higher", "lower", "undecided"
 NEGLIGIBLE = 0.02  # of accuracy
@@ -35,24 +35,24 @@ USUAL = 0.8  # level of the interval that contains 0 if a number is reproduced
 
 @dataclass(frozen=True)
 class Verdict:
-    """One of the four words, and our mean less theirs with its interval; None with too few seeds."""
+    """One of the four words, and what it rests on."""
 
     word: str
-    difference: float | None = None
-    interval: Interval | None = None
+    difference: float | None = None  # our mean less theirs
+    interval: Interval | None = None  # None with too few seeds
     iid_differs: str | None = None  # how, if this alone keeps an OOD accuracy from being reproduced
 
 
 def judge(ours: Summary, published: tuple[float, float]) -> Verdict:
     """Our seeds against a published mean and standard deviation."""
-    if ours.seeds < 2 or ours.mean is None:
+    if ours.std is None or ours.mean is None:
         return Verdict(UNDECIDED, None if ours.mean is None else ours.mean - published[0])
     few = ours.seeds < FEWEST
-    ours = cautious(ours, published[1])
-    found, usual = (difference(ours, published, SEEDS, level=level) for level in (LEVEL, USUAL))
-    assert found is not None
+    own = ours.mean, max(ours.std, published[1]) if few else ours.std, ours.seeds
+    sure, usual = (difference(own, (*published, SEEDS), ROUNDING, level) for level in (LEVEL, USUAL))
+    assert sure is not None
     assert usual is not None
-    gap, (low, high) = found
+    gap, (low, high) = sure
     negligible = max(-low, high) <= NEGLIGIBLE
     if not negligible and not low <= 0 <= high:
         return Verdict(HIGHER if low > 0 else LOWER, gap, (low, high))
@@ -61,15 +61,12 @@ def judge(ours: Summary, published: tuple[float, float]) -> Verdict:
     return Verdict(REPRODUCED if alike and not few else UNDECIDED, gap, (low, high))
 
 
-def undecided_if_iid_differs(ood: Verdict, iid: Verdict) -> Verdict:
-    """The verdict on OOD accuracy, given the one on IID: seeds that learned otherwise reproduce nothing.
-
-    >>> undecided_if_iid_differs(Verdict(REPRODUCED, 0.04, (-0.1, 0.2)), Verdict(LOWER, -0.2, (-0.4, -0.1)))
-    Verdict(word='undecided', difference=0.04, interval=(-0.1, 0.2), iid_differs='lower')
-    """
-    if ood.word == REPRODUCED and iid.word in (HIGHER, LOWER):
-        return replace(ood, word=UNDECIDED, iid_differs=iid.word)
-    return ood
+def judge_splits(iid: Summary, ood: Summary, published: Published) -> dict[str, Verdict]:
+    """Both verdicts on a run: seeds that learned unlike the published ones reproduce no OOD accuracy."""
+    found = {"iid": judge(iid, published.iid), "ood": judge(ood, published.ood)}
+    if found["ood"].word == REPRODUCED and found["iid"].word in (HIGHER, LOWER):
+        found["ood"] = replace(found["ood"], word=UNDECIDED, iid_differs=found["iid"].word)
+    return found
 
 
 def is_inside(value: float, interval: Interval | None) -> bool | None:

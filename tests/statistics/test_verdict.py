@@ -8,19 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import f_oneway, permutation_test
 
-from ctlpp.reproduce.results import spread_of_tables
 from ctlpp.statistics.published import PUBLISHED, ROUNDING
-from ctlpp.statistics.summary import FEWEST, summarise
-from ctlpp.statistics.verdict import (
-    HIGHER,
-    LOWER,
-    NEGLIGIBLE,
-    REPRODUCED,
-    UNDECIDED,
-    Verdict,
-    is_inside,
-    judge,
-)
+from ctlpp.statistics.summary import FEWEST, spread_of_tables, summarise
+from ctlpp.statistics.verdict import HIGHER, LOWER, NEGLIGIBLE, REPRODUCED, UNDECIDED, Verdict, judge
 
 NDR = (0.75, 0.27)
 
@@ -108,12 +98,6 @@ def test_a_repetition_of_the_published_experiment_is_seldom_called_different() -
     words = [word(values, NDR) for values in repetitions]
     assert words.count(REPRODUCED) > 110
     assert words.count(HIGHER) + words.count(LOWER) < 12
-
-
-def test_a_published_number_is_inside_an_interval_up_to_its_rounding() -> None:
-    assert is_inside(1.0, (0.98, 0.996))
-    assert not is_inside(1.0, (0.98, 0.99))
-    assert is_inside(1.0, None) is None
 
 
 any_sizes = st.lists(st.integers(1, 9), min_size=2, max_size=6).filter(lambda sizes: sum(sizes) > len(sizes))
