@@ -23,10 +23,11 @@ RUN = Path("runs/lstm-R-clean-quick/0-1")
 SCRIPT = """
 import sys
 from dataclasses import replace
+from ctlpp.plans import planned
 from ctlpp.reproduce import plan
 from ctlpp.reproduce import page
 page.write_results = lambda out, page=None: ""
-plan.CHECKPOINTS["checkpoint_minutes"] = 0.0005
+planned.CHECKPOINTS["checkpoint_minutes"] = 0.0005
 small = (("symbols", 4), ("functions", 8), ("max_length", 3), ("train", 200), ("iid", 20), ("ood", 30))
 plan.SIZES["quick"] = replace(plan.QUICK, data=small, steps={"lstm": int(sys.argv.pop(1))})
 from ctlpp.cli.main import main
