@@ -28,8 +28,9 @@ from ctlpp.reproduce import plan
 from ctlpp.reproduce import page
 page.write_results = lambda out, page=None: ""
 planned.CHECKPOINTS["checkpoint_minutes"] = 0.0005
-small = (("symbols", 4), ("functions", 8), ("max_length", 3), ("train", 200), ("iid", 20), ("ood", 30))
-plan.SIZES["quick"] = replace(plan.QUICK, data=small, steps={"lstm": int(sys.argv.pop(1))})
+small = {"symbols": 4, "functions": 8, "max_length": 3, "train": 200, "iid": 20, "ood": 30}
+steps = {"lstm": int(sys.argv.pop(1))}
+plan.SCALES["quick"] = replace(plan.SCALES["quick"], small={"R": small}, steps=steps)
 from ctlpp.cli.main import main
 main()
 """

@@ -1,4 +1,4 @@
-"""Plans are lists of runs: the paper's experiments, two of our own, earlier ones, and the demo.
+"""The plan of the paper, of two experiments of our own and of earlier ones; and that of the demo.
 
 Example:
     >>> for run in plan("table1", only=["ndr/R"]):
@@ -12,7 +12,7 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
@@ -27,22 +27,28 @@ from ctlpp.words import OLD_PRESETS, OLD_PROTOCOLS
 EXPERIMENTS = ("table1", "similarity", "data", "staged", "tables", "repeats")
 # With `until="settled"`: every seed at IID 1.00, and no accuracy moves by more than this, in 20 evaluations.
 SETTLED: Options = (("early_stop", 20), ("settled_accuracy", 0.995), ("settled_change", 0.05))
+Data = dict[str, Any]  # options of `ctlpp.generate`
+
+
+@dataclass(frozen=True)
+class Block:
+    """Runs that are planned together: each model on each variant with each of these data."""
+
+    experiment: str
+    seeds: Mapping[str, int]  # by model
+    variants: str  # a letter each
+    data: Sequence[Data] = ({},)  # the protocol is that of the scale, unless it is named here
+    ended: bool = False  # what has run is shown, nothing more is trained
 
 
 @dataclass(frozen=True, kw_only=True)
-class Size:
-    """How large everything is at a scale; the structure of the plan is the same at both."""
+class Scale:
+    """The blocks of a plan in the order in which they are trained, and how large everything is."""
 
     preset: str
-    protocols: tuple[str, ...]  # of table1; the first is that of all else
-    seeds: int  # of a run of table1
-    transformers: int  # as many Transformers, for some never learn
-    few: int  # seeds of a cell of the S grid …
-    transformers_on_s: int  # … and of Transformers
-    shared_functions: tuple[int, ...]  # the S grid
-    shared_symbols: tuple[int, ...]
-    data: Options = ()  # of A and R
-    staged: Options = ()  # of S
+    protocol: str
+    blocks: tuple[Block, ...]
+    small: Mapping[str, Data] = field(default_factory=dict)  # by variant: what makes its data smaller
     steps: Mapping[str, int] = field(default_factory=dict)  # by model or MODEL/VARIANT; else the preset's
 
     def changes(self, model: str, variant: str) -> Options:
@@ -51,37 +57,14 @@ class Size:
         return () if steps is None else (("steps", steps), ("eval_every", -(-steps // 5)))
 
 
-FULL = Size(
-    preset=DEFAULT_PRESET,
-    protocols=("authors",),
-    seeds=25,
-    transformers=50,
-    few=5,
-    transformers_on_s=3,
-    shared_functions=(4, 8, 12, 16),
-    shared_symbols=(2, 3, 4, 5, 6),
-)
-_SMALL = {"symbols": 3, "functions": 6, "max_length": 5, "train": 1_500, "iid": 200, "ood": 400, "fill": 0.9}
-_SMALL_S = _SMALL | {"symbols": 4, "functions": 16, "max_length": 4, "train": 2_200, "ood": 200}
-# On A and R the smallest data we found that an NDR learns in so few steps, whatever the protocol.
-QUICK = Size(
-    preset="quick",
-    protocols=("clean", "text"),
-    seeds=2,
-    transformers=2,
-    few=2,
-    transformers_on_s=2,
-    shared_functions=(4, 8),
-    shared_symbols=(3,),
-    data=tuple(_SMALL.items()),
-    staged=tuple(_SMALL_S.items()),
-    steps={"ndr": 800, "ndr/S": 100, "transformer": 100, "lstm": 600},
-)
-SIZES: dict[str, Size] = {"full": FULL, "quick": QUICK}
+def _grid(functions: Sequence[int], symbols: Sequence[int]) -> list[Data]:
+    """The cells of S."""
+    return [{"shared_functions": many, "shared_symbols": few} for many, few in product(functions, symbols)]
+
 
 # Which property of the data decides: from the authors' data down, from clean data up, one thing at a time.
 # Twins are in the OOD split alone; whatever the run, the independent OOD split beside it shows what they do.
-SWITCHES: tuple[dict[str, Any], ...] = (
+SWITCHES: tuple[Data, ...] = (
     {"protocol": "authors", "table": 0},
     {"protocol": "authors", "repeats": False},
     {"protocol": "authors", "nesting": False},
@@ -90,8 +73,50 @@ SWITCHES: tuple[dict[str, Any], ...] = (
     {"protocol": "clean", "repeats": True},
     {"protocol": "clean", "doubled_pairs": True},
 )
-SWITCHED_SEEDS = 12
-TABLES, TABLE_SEEDS = (1, 2, 3), 8  # other function tables
+OTHER_ORDER: Data = {"protocol": "authors", "table": "authors-py37"}  # of the authors' functions
+CLEAN: Data = {"protocol": "clean"}
+TEXT: Data = {"protocol": "text"}
+REPEATED: Data = CLEAN | {REPEATS: "n/7"}  # one function sequence to every 7 examples of a length
+_GRID = _grid((4, 8, 12, 16), (2, 3, 4, 5, 6))
+_PAPER = {"lstm": 25, "ndr": 25, "transformer": 50}  # as many Transformers, for some never learn
+_NEW = (
+    Block("table1", {"lstm": 25, "ndr": 25}, "AR"),
+    Block("similarity", {"ndr": 25}, "RA"),
+    Block("data", {"lstm": 12}, "A", [OTHER_ORDER]),
+    Block("data", {"lstm": 12, "ndr": 12}, "A", SWITCHES),
+    Block("table1", {"transformer": 50}, "AR"),
+    Block("staged", {"ndr": 5, "lstm": 5, "transformer": 3}, "S", _GRID),
+    Block("tables", {"ndr": 8}, "RA", [{}, *({"table": table} for table in (1, 2, 3))]),
+)
+_EARLIER = (  # than the authors' data were known; function table 0 is that of all others
+    Block("repeats", _PAPER, "AR", [REPEATED]),
+    Block("table1", _PAPER, "AR", [CLEAN, TEXT]),
+    Block("similarity", {"ndr": 25}, "RA", [CLEAN]),
+    Block("staged", {"ndr": 5, "lstm": 5}, "S", [CLEAN | cell for cell in _GRID]),
+    Block("tables", {"ndr": 5}, "R", [CLEAN, *(CLEAN | {"seed": table} for table in range(1, 5))]),
+    Block("tables", {"lstm": 5}, "A", [REPEATED, *(CLEAN | {"seed": n} | REPEATED for n in range(1, 5))]),
+)
+_SMALL = {"symbols": 3, "functions": 6, "max_length": 5, "train": 1_500, "iid": 200, "ood": 400, "fill": 0.9}
+_SMALL_S = _SMALL | {"symbols": 4, "functions": 16, "max_length": 4, "train": 2_200, "ood": 200}
+SCALES = {
+    "full": Scale(
+        preset=DEFAULT_PRESET,
+        protocol="authors",
+        blocks=(*_NEW, *(replace(block, ended=True) for block in _EARLIER)),
+    ),
+    # On A and R the smallest data we found that an NDR learns in so few steps, whatever the protocol.
+    "quick": Scale(
+        preset="quick",
+        protocol="clean",
+        blocks=(
+            Block("table1", {"lstm": 2, "ndr": 2, "transformer": 2}, "AR", [{}, TEXT]),
+            Block("similarity", {"ndr": 2}, "RA"),
+            Block("staged", {"ndr": 2, "lstm": 2, "transformer": 2}, "S", _grid((4, 8), (3,))),
+        ),
+        small={"A": _SMALL, "R": _SMALL, "S": _SMALL_S},
+        steps={"ndr": 800, "ndr/S": 100, "transformer": 100, "lstm": 600},
+    ),
+}
 
 DEMO_DATA = _SMALL | {"protocol": "text", "symbols": 4, "functions": 8, "max_length": 4, "train": 2_200}
 DEMO_MODELS = ("ndr", "transformer", "lstm")  # the longest first
@@ -127,8 +152,7 @@ def plan(
 ) -> list[PlannedRun]:
     """The runs of an experiment, or of all, in the order in which they are to be trained.
 
-    First A and R with Bi-LSTM and NDR; which property of the data decides; Transformers; S; other function
-    tables. At full size also what has run earlier on other data than the authors': nothing of it is trained.
+    At full size also what has run earlier on other data than the authors': nothing of it is trained.
 
     seeds, protocol, preset: in place of the planned ones. only: `MODEL/VARIANT`, or names of runs.
     until: "settled" for runs of their own that stop when nothing changes any more.
@@ -137,7 +161,7 @@ def plan(
     preset = preset and OLD_PRESETS.get(preset, preset)
     for argument, value, choices in (
         ("experiment", what, (*EXPERIMENTS, "all")),
-        ("‹scale›", scale, tuple(SIZES)),
+        ("‹scale›", scale, tuple(SCALES)),
         ("‹protocol›", protocol, PROTOCOLS),
         ("‹preset›", preset, tuple(RECIPES)),
         ("‹until›", until, ("settled",)),
@@ -147,20 +171,13 @@ def plan(
     if scale == "quick" and preset not in (None, "quick"):
         raise UserError(f"‹preset› {preset} is for the scale full: a miniature has its own, quick")
     runs: dict[str, PlannedRun] = {}
-    for run in _every(SIZES[scale], protocol, preset):
+    for run in _expand(SCALES[scale], protocol, preset):
         if what in ("all", *run.experiments):
             before = runs.get(run.name, run)
             asked = tuple(dict.fromkeys((*before.experiments, *run.experiments)))
             both = tuple(sorted({*before.seeds, *run.seeds})) if seeds is None else tuple(seeds)
-            ended = before.ended and run.ended
-            runs[run.name] = replace(before, experiments=asked, seeds=both, ended=ended)
-    short = {name: f"{run.model}/{run.variant}" for name, run in runs.items()}
-    only = [current_name(word) for word in only]
-    for word in only:
-        if word not in (*short, *short.values()):
-            listed = ", ".join(dict.fromkeys(short.values()))
-            raise UserError(f"‹only› {word}: {what} has {listed}; or give the name of a run (see ‹plan›)")
-    chosen = [run for name, run in runs.items() if not only or {name, short[name]} & {*only}]
+            runs[run.name] = replace(before, experiments=asked, seeds=both)
+    chosen = _choose(list(runs.values()), only, what)
     if not until:
         return chosen
     return [
@@ -170,63 +187,33 @@ def plan(
     ]
 
 
-def _every(size: Size, protocol: str | None, preset: str | None) -> Iterator[PlannedRun]:
-    """The whole plan; a run that several experiments ask for comes several times."""
-    ours, *others = (protocol,) if protocol else size.protocols
-
-    def run(experiment: str, model: str, variant: str, seeds: int, **data: Any) -> PlannedRun:
-        data, chosen = {"protocol": ours, **data}, preset or size.preset
-        return PlannedRun(
-            name=name_run(model, variant, data, chosen),
-            model=model,
-            variant=variant,
-            seeds=tuple(range(seeds)),
-            data=tuple(data.items()),
-            small=size.staged if variant == "S" else size.data,
-            preset=chosen,
-            changes=size.changes(model, variant),
-            experiments=(experiment,),
-        )
-
-    def table1(model: str, seeds: int) -> Iterator[PlannedRun]:
-        for used in (ours, *others):
-            for variant in ("A", "R"):
-                yield run("table1", model, variant, seeds, protocol=used)
-
-    yield from table1("lstm", size.seeds)
-    yield from table1("ndr", size.seeds)
-    for variant in ("R", "A"):
-        yield run("similarity", "ndr", variant, size.seeds)
-    if size is FULL and not protocol:
-        for switched in SWITCHES:
-            for model in ("lstm", "ndr"):
-                yield run("data", model, "A", SWITCHED_SEEDS, **switched)
-    yield from table1("transformer", size.transformers)
-    for model, seeds in {"ndr": size.few, "lstm": size.few, "transformer": size.transformers_on_s}.items():
-        for functions in size.shared_functions:
-            for symbols in size.shared_symbols:
-                yield run("staged", model, "S", seeds, shared_functions=functions, shared_symbols=symbols)
-    if size is FULL and not protocol:
-        for variant in ("R", "A"):
-            yield run("tables", "ndr", variant, TABLE_SEEDS)  # beside which the others are seen
-            yield from (run("tables", "ndr", variant, TABLE_SEEDS, table=table) for table in TABLES)
-        yield from (replace(one, ended=True) for one in _earlier(run))
+def _expand(scale: Scale, protocol: str | None, preset: str | None) -> Iterator[PlannedRun]:
+    """The runs of all blocks; one that several blocks ask for comes several times."""
+    for block in scale.blocks:
+        for model, variant, own in product(block.seeds, block.variants, block.data):
+            if protocol and "protocol" in own:
+                continue
+            data = {"protocol": protocol or scale.protocol, **own}
+            yield PlannedRun(
+                name=name_run(model, variant, data, preset or scale.preset),
+                model=model,
+                variant=variant,
+                seeds=tuple(range(block.seeds[model])),
+                data=tuple(data.items()),
+                small=tuple(scale.small.get(variant, {}).items()),
+                preset=preset or scale.preset,
+                changes=scale.changes(model, variant),
+                experiments=(block.experiment,),
+                ended=block.ended,
+            )
 
 
-def _earlier(run: Callable[..., PlannedRun]) -> Iterator[PlannedRun]:
-    """What was planned before the authors' data were known."""
-    repeated = {REPEATS: "n/7"}  # one function sequence to every 7 examples of a length
-    for model, variant in product(("lstm", "ndr", "transformer"), ("A", "R")):
-        seeds = FULL.transformers if model == "transformer" else FULL.seeds
-        yield run("repeats", model, variant, seeds, protocol="clean", **repeated)
-        for protocol in ("clean", "text"):
-            yield run("table1", model, variant, seeds, protocol=protocol)
-    for variant in ("R", "A"):
-        yield run("similarity", "ndr", variant, FULL.seeds, protocol="clean")
-    for model, functions, symbols in product(("ndr", "lstm"), FULL.shared_functions, FULL.shared_symbols):
-        grid = {"shared_functions": functions, "shared_symbols": symbols}
-        yield run("staged", model, "S", FULL.few, protocol="clean", **grid)
-    for model, variant, data in (("ndr", "R", {}), ("lstm", "A", repeated)):  # else the latter learns little
-        for table in range(5):
-            seed = {"seed": table} if table else {}  # function table 0 is that of all others
-            yield run("tables", model, variant, FULL.few, protocol="clean", **seed, **data)
+def _choose(runs: list[PlannedRun], only: Sequence[str], what: str) -> list[PlannedRun]:
+    """Those that are named: all, if none is."""
+    words = {run.name: {run.name, f"{run.model}/{run.variant}"} for run in runs}
+    only = [current_name(word) for word in only]
+    for word in only:
+        if not any(word in own for own in words.values()):
+            listed = ", ".join(dict.fromkeys(f"{run.model}/{run.variant}" for run in runs))
+            raise UserError(f"‹only› {word}: {what} has {listed}; or give the name of a run (see ‹plan›)")
+    return [run for run in runs if not only or words[run.name] & {*only}]

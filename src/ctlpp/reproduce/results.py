@@ -19,7 +19,7 @@ from ctlpp.benchmark.variants import PROTOCOLS
 from ctlpp.plans.pieces import first_mismatch
 from ctlpp.plans.planned import REPEATS, PlannedRun, current_name
 from ctlpp.report.compare import KEPT, SPLITS, key_of
-from ctlpp.reproduce.plan import SIZES, plan
+from ctlpp.reproduce.plan import SCALES, plan
 from ctlpp.reproduce.run_result import ALL, COLUMNS, RULE, Row, RunResult, make_rows, rounded, with_ends
 from ctlpp.runs.folder import RunRecord, read_run, run_folders
 from ctlpp.runs.history import accuracies
@@ -130,7 +130,7 @@ def load_results(folder: Path) -> Results:
 def _find_plan(names: Set[str]) -> list[PlannedRun]:
     """The whole plan of the scale to which most runs belong, and what is there of other protocols."""
     plans = []
-    for scale in SIZES:
+    for scale in SCALES:
         whole = {one.name: one for one in plan("all", scale)}
         others = [one for protocol in PROTOCOLS for one in plan("all", scale, protocol=protocol)]
         others += plan("all", scale, until="settled")
