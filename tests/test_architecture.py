@@ -16,6 +16,7 @@ ORDER = [
     "models",
     "statistics",
     "runs",
+    "questions",
     "kernels",
     "training",
     "analysis",

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from ctlpp.benchmark.graph import Graph, Restriction, VariantSpec
     from ctlpp.benchmark.language import Language
     from ctlpp.benchmark.task import Task
+    from ctlpp.questions.answers import score
+    from ctlpp.questions.folder import ask
     from ctlpp.storage.folder import load
     from ctlpp.storage.proof import check
     from ctlpp.training.loop import Run
@@ -33,6 +35,8 @@ _HOMES = {  # module -> the names that it gives
     "benchmark.graph": ("Graph", "Restriction", "VariantSpec"),
     "benchmark.language": ("Language",),
     "benchmark.task": ("Task",),
+    "questions.answers": ("score",),
+    "questions.folder": ("ask",),
     "storage.folder": ("load",),
     "storage.proof": ("check",),
     "training.loop": ("Run",),
@@ -45,11 +49,13 @@ __all__ += [
     "__version__",
     "accuracy",
     "analyze",
+    "ask",
     "check",
     "generate",
     "load",
     "load_run",
     "recipe_for",
+    "score",
     "train",
 ]
 

@@ -137,6 +137,7 @@ def load_run(folder: Path | str, factory: Factory | None = None, device: str = "
     """
     folder = Path(folder)
     config = read_config(folder)
+    checkpoint.check_kept(folder)
     if factory is None:
         _, factory, _ = find_model(config["model"], config["preset"], config["options"])
     tensors, facts, damaged = checkpoint.last(folder)

@@ -1,0 +1,303 @@
+"""Answers to questions: read strictly and leniently, scored by split, length and kind of pair, kept as a run.
+
+Strictly, an answer is a symbol and nothing else (but spaces). Leniently, it is the last symbol in the text.
+
+Example:
+    >>> reader = Reader(("0", "1", "2"))
+    >>> for text in ("2", "It is 2.", "0, then 2", "3", ""):
+    ...     print(reader.read(text))
+    Reading(strict='2', lenient='2', fault='')
+    Reading(strict=None, lenient='2', fault='text')
+    Reading(strict=None, lenient='2', fault='several')
+    Reading(strict=None, lenient=None, fault='none')
+    Reading(strict=None, lenient=None, fault='empty')
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+import ctlpp
+from ctlpp.benchmark.dataset import Dataset
+from ctlpp.benchmark.task import Task
+from ctlpp.files import FolderKind, UserError, check_folder, write_folder, write_json
+from ctlpp.questions.prompts import Asking, Question, checksum, list_questions, rename
+from ctlpp.runs.folder import FORMAT
+from ctlpp.runs.history import History, Score
+from ctlpp.runs.untrusted import first_line
+from ctlpp.statistics.summary import LEVEL
+from ctlpp.storage.folder import load, task_to_dict
+
+READINGS = ("strict", "lenient")
+FAULTS = {  # why an answer cannot be read strictly
+    "missing": "no answer in the file",
+    "empty": "empty",
+    "none": "no symbol in the text",
+    "several": "several symbols: the lenient reading takes the last",
+    "text": "other text beside one symbol: the lenient reading takes the symbol",
+}
+SCORED = FolderKind("a run of scored answers", mark="answers.parquet")
+LINE = '{"id": "…", "answer": "…"}'  # of a file of answers
+LONGEST = 2**24  # bytes of a line
+_ID = re.compile(r"([^/]+)/(\d{1,15})/([a-z]+)-(\d{1,7})-([a-z]+)-(\d{1,7})-([0-9a-f]{8})")
+
+
+class Reading(NamedTuple):
+    """The symbol that an answer names, None if it cannot be read, and what is wrong with it."""
+
+    strict: str | None
+    lenient: str | None
+    fault: str = ""  # of `FAULTS`
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Finds symbols in text; in any case of letters, unless that would confuse two of them."""
+
+    symbols: tuple[str, ...]
+
+    @staticmethod
+    def of(task: Task, names: str) -> Reader:
+        """For the symbols of a task under other names."""
+        renamed = rename(task, names)
+        return Reader(tuple(renamed[symbol] for symbol in task.symbols))
+
+    @property
+    def any_case(self) -> bool:
+        """Whether capital and small letters mean the same."""
+        return len({symbol.lower() for symbol in self.symbols}) == len(self.symbols)
+
+    @cached_property
+    def patterns(self) -> dict[str, re.Pattern[str]]:
+        """By reading; the last match counts."""
+        some, flag = "|".join(map(re.escape, self.symbols)), "(?i)" if self.any_case else ""
+        return {
+            "strict": re.compile(rf"{flag}\A\s*({some})\s*\Z"),
+            "lenient": re.compile(rf"{flag}(?<!\w)({some})(?!\w)"),
+        }
+
+    def read(self, text: str | None) -> Reading:
+        """The symbol that a text names."""
+        if text is None or not text.strip():
+            return Reading(None, None, "missing" if text is None else "empty")
+        own = {symbol.lower() if self.any_case else symbol: symbol for symbol in self.symbols}
+        found = [
+            own[match.lower() if self.any_case else match] for match in self.patterns["lenient"].findall(text)
+        ]
+        if not found:
+            return Reading(None, None, "none")
+        if self.patterns["strict"].match(text):
+            return Reading(found[-1], found[-1])
+        return Reading(None, found[-1], "text" if len(found) == 1 else "several")
+
+
+def read_answers(paths: Sequence[Path]) -> dict[str, str]:
+    """Answers by id, from JSON lines with `id` and `answer`, or from the samples that lm-eval logs."""
+    answers: dict[str, str] = {}
+    for path in paths:
+        for number, line in enumerate(_lines(path), start=1):
+            if not line.strip():
+                continue
+            try:
+                id, answer = _parse(line)
+            except (ValueError, RecursionError, KeyError, IndexError, TypeError) as error:
+                why = (
+                    first_line(error) if isinstance(error, UserError) else "no JSON with an id and an answer"
+                )
+                raise UserError(f"{path}: line {number}: {why}; each line is {LINE}") from error
+            if answers.setdefault(id, answer) != answer:
+                raise UserError(f"{path}: line {number}: a second answer to {id[:80]}; keep one of them")
+    if not answers:
+        raise UserError(f"{paths[0]} has no answers: each line is {LINE}")
+    return answers
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    try:
+        with path.open("rb") as file:
+            while line := file.readline(LONGEST + 1):
+                if len(line) > LONGEST:
+                    raise UserError(f"{path} has a line of more than {LONGEST:,} bytes: that is no answer")
+                yield line
+    except OSError as error:
+        raise UserError(f"{path} cannot be read ({error.strerror}): name a file of answers") from error
+
+
+def _parse(line: bytes) -> tuple[str, str]:
+    content = json.loads(line.decode("utf-8"))
+    if "doc" in content:  # a sample that lm-eval has logged
+        id, answer = content["doc"]["id"], content["resps"][0][0]
+    else:
+        id, answer = content["id"], content["answer"]
+    if type(answer) is int:
+        answer = str(answer)
+    if not isinstance(id, str) or not isinstance(answer, str | None):
+        raise UserError("the id and the answer must be text")
+    return id, answer or ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """Accuracy on some questions, with Wilson's 95 % interval."""
+
+    split: str
+    length: int  # 0: all
+    pair: str  # groups of the two functions, first one first; "": all
+    reading: str
+    questions: int
+    right: int
+    accuracy: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What a system's answers are worth."""
+
+    asking: Asking
+    splits: dict[str, list[tuple[Question, Reading]]]
+
+    def rows(self) -> list[Row]:
+        """By split; by split and length; of pairs also by the groups of their functions."""
+        parts: dict[tuple[str, int, str], list[tuple[Question, Reading]]] = {}
+        for split, both in self.splits.items():
+            parts[split, 0, ""] = both
+            for question, reading in both:
+                parts.setdefault((split, question.length, ""), []).append((question, reading))
+            for question, reading in both:
+                if question.pair:
+                    parts.setdefault((split, 2, question.pair), []).append((question, reading))
+        return [_row(key, reading, part) for key, part in parts.items() for reading in READINGS]
+
+    def faults(self) -> dict[str, int]:
+        """How many answers are unreadable, by the kind of fault."""
+        count = Counter(reading.fault for both in self.splits.values() for _, reading in both)
+        return {fault: count[fault] for fault in FAULTS if count[fault]}
+
+
+def _row(key: tuple[str, int, str], reading: str, part: Sequence[tuple[Question, Reading]]) -> Row:
+    from scipy.stats import binomtest  # late: it takes a second to import
+
+    right = sum(getattr(read, reading) == question.answer for question, read in part)
+    interval = binomtest(right, len(part)).proportion_ci(LEVEL, "wilson")
+    share = right / len(part)
+    return Row(*key, reading, len(part), right, share, float(interval.low), float(interval.high))
+
+
+def compare_answers(dataset: Dataset, answers: dict[str, str]) -> Scores:
+    """Set answers against the dataset; a question without an answer counts as wrong."""
+    asking, splits = _how_asked(dataset, answers)
+    reader = Reader.of(dataset.task, asking.names)
+    left, scored = dict(answers), {}
+    for split in splits:
+        questions = list_questions(dataset, split, asking)
+        scored[split] = [(one, reader.read(left.pop(one.id, None))) for one in questions]
+    if left:
+        raise UserError(
+            f"id {next(iter(left))[:80]!r} is of no question that was asked; take the ids as they are"
+        )
+    return Scores(asking, scored)
+
+
+def _how_asked(dataset: Dataset, answers: Iterable[str]) -> tuple[Asking, list[str]]:
+    """How the questions were asked and of which splits, from their ids."""
+    asked: dict[Asking, str] = {}
+    splits: dict[str, None] = {}
+    for id in answers:
+        if (parts := _ID.fullmatch(id)) is None:
+            raise UserError(f"id {id[:80]!r} is not one that `ctlpp ask` writes; take the ids as they are")
+        split, _, style, shots, names, limit, check = parts.groups()
+        if split not in splits and check != checksum(dataset, split):
+            raise UserError(f"id {id[:80]!r} asks about other data: name the dataset of the questions")
+        splits[split] = None
+        asked[Asking(style=style, shots=int(shots), names=names, limit=int(limit))] = id
+    if len(asked) > 1:
+        one, other, *_ = asked.values()
+        raise UserError(f"{one[:80]} and {other[:80]} were asked in different ways: score them one by one")
+    return next(iter(asked)), [split for split in dataset.splits if split in splits]
+
+
+def score(
+    data: Dataset | Path | str,
+    answers: Path | str | Sequence[Path | str],
+    out: Path | str,
+    *,
+    name: str,
+    seed: int = 0,
+    reading: str = "strict",
+    force: bool = False,
+) -> Scores:
+    """Score answers and write them as a run folder. reading: strict or lenient, for the run's accuracies."""
+    if reading not in READINGS:
+        raise UserError(f"‹reading› {reading}: choose from {', '.join(READINGS)}")
+    if not name.strip() or not name.isprintable() or len(name) > 100:
+        raise UserError(f"‹name› {name[:100]!r}: must be printable, and at most 100 letters")
+    if not 0 <= seed < 2**32:
+        raise UserError(f"‹seed› {seed}: must be a whole number from 0 to {2**32 - 1}")
+    check_folder(SCORED, Path(out), force=force)
+    given = read_answers([Path(path) for path in ([answers] if isinstance(answers, str | Path) else answers)])
+    dataset = data if isinstance(data, Dataset) else load(data)
+    scores = compare_answers(dataset, given)
+    with write_folder(SCORED, Path(out), force=force) as folder:
+        _write_run(folder, dataset, scores, name, seed, reading)
+    return scores
+
+
+def _write_run(folder: Path, dataset: Dataset, scores: Scores, name: str, seed: int, reading: str) -> None:
+    """The files of a run folder, and the answers one by one."""
+    task, rows = dataset.task, scores.rows()
+    config = {
+        "format": FORMAT,
+        "model": name,
+        "preset": "",
+        "options": asdict(scores.asking) | {"reading": reading},
+        "variant": task.variant,
+        "protocol": task.protocol,
+        "vocab_size": task.vocabulary.size,
+        "n_classes": task.n_symbols,
+        "parameters": 0,  # not known
+        "seeds": [seed],
+        "recipe": {"steps": 0},
+        "data": {split: checksum(dataset, split) for split in scores.splits},
+        "task": task_to_dict(task, dataset.settings, {}),
+        "engine": {"device": "none", "device_name": "none", "vectorised": False, "seeds_at_a_time": 1},
+        "versions": {"ctlpp": ctlpp.__version__, "python": platform.python_version()},
+    }
+    history = History.empty([seed])
+    kept = [row for row in rows if row.reading == reading and not row.pair]
+    history.add([Score(0, seed, row.split, row.length, row.accuracy, float("nan")) for row in kept])
+    history.write(folder / "metrics.parquet")
+    (result,) = history.results({})
+    about = {key: config[key] for key in ("model", "variant", "protocol", "parameters", "versions")}
+    own = asdict(replace(result, loss={}))
+    write_json(folder / "config.json", config)
+    write_json(
+        folder / "result.json",
+        about | {"steps": 0, "seconds": 0.0, "seeds": [{"seed": own.pop("number"), **own}]},
+    )
+    _write_tables(folder, scores, rows)
+
+
+def _write_tables(folder: Path, scores: Scores, rows: Sequence[Row]) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    every = [
+        {"id": one.id, "split": split, "length": one.length, "pair": one.pair, "expected": one.answer}
+        | reading._asdict()
+        for split, both in scores.splits.items()
+        for one, reading in both
+    ]
+    texts = ("id", "split", "pair", "expected", *Reading._fields)
+    schema = pa.schema([(name, pa.string()) for name in texts] + [("length", pa.int32())])
+    pq.write_table(pa.Table.from_pylist(every, schema), folder / SCORED.mark)
+    pq.write_table(pa.Table.from_pylist([asdict(row) for row in rows]), folder / "scores.parquet")
