@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.storage.conftest import Folders, Small, rewrite
 
+from ctlpp.storage.folder import load
 from ctlpp.storage.proof import check
 
 Task = dict[str, Any]
@@ -83,7 +84,6 @@ OF_A: list[tuple[Change, str]] = [
     (put("splits", "iid", "sha256", 64 * "0"), "iid.parquet does not have the sha256 in task.json"),
     (put("splits", "iid", "in_train", 3), "task.json has in_train 3 for iid, its file has 0"),
     (put("functions", "a", [0, 0, 1, 2]), "function a is no bijection of 4 symbols: [0, 0, 1, 2]"),
-    (swap(("functions", "a"), ("functions", "b")), "has the wrong output"),
     (lambda task: put("functions", "a", task["functions"]["b"])(task), "two functions have the same table"),
     (swap(("groups", "a", 0), ("groups", "b", 0)), "has the wrong label `allowed`"),
     (drop("groups", "a", 0), "every function must be in exactly one group"),
@@ -169,6 +169,28 @@ def test_an_edited_task_is_refused_in_one_line(copies: Folders) -> None:
             rewrite(folder, change)
             assert_refused(folder, text)
             (folder / "task.json").write_text(before, encoding="utf-8")
+
+
+def test_a_task_json_vouches_for_its_own_content(copies: Folders) -> None:
+    folder = copies("A", format="text")
+    content = json.loads((folder / "task.json").read_text(encoding="utf-8"))
+    for change in (put("seed", 1), swap(("groups", "a", 0), ("groups", "b", 0)), put("recipe", {})):
+        edited = deepcopy(content)
+        change(edited)
+        (folder / "task.json").write_text(json.dumps(edited), encoding="utf-8")
+        for read in (load, check):
+            with pytest.raises(ValueError, match=r"task\.json: the content does not have its own sha256"):
+                read(folder)
+    (folder / "task.json").write_text(json.dumps(content, indent=3, sort_keys=True), encoding="utf-8")
+    load(folder)  # another layout says the same
+
+
+def test_nobody_trains_on_the_targets_of_another_table(copies: Folders) -> None:
+    folder = copies("A")
+    rewrite(folder, swap(("functions", "a"), ("functions", "b")))
+    for read in (load, check):
+        with pytest.raises(ValueError, match=r"train\.parquet: row \d+, .* has the wrong output"):
+            read(folder)
 
 
 def test_a_task_json_that_is_none_is_refused(copies: Folders) -> None:

@@ -49,6 +49,7 @@ def save(dataset: Dataset, folder: Path, *, format: str = "parquet", force: bool
             sha256 = write_rows(place / file, rows(dataset.task, split))
             entries[name] = _count(dataset, name) | {"sha256": sha256, "file": file}
         content = task_to_dict(dataset.task, dataset.settings, entries)
+        content["sha256"] = digest_of_task(content)
         card = dataset_card(dataset.task, dataset.settings, entries)
         for name, text in {"task.json": pretty(content) + "\n", "README.md": card}.items():
             (place / name).write_text(text, encoding="utf-8")
@@ -292,6 +293,12 @@ def _protocol(content: dict[str, Any]) -> str:
     return str(choose({"protocol": OLD_PROTOCOLS.get(named, named)}, "protocol", PROTOCOLS))
 
 
+def digest_of_task(content: Mapping[str, Any]) -> str:
+    """The sha256 of what `task.json` says, but for the checksum itself."""
+    said = {key: value for key, value in content.items() if key != "sha256"}
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+
+
 def read_task(folder: Path) -> tuple[Task, dict[str, Any], Entries]:
     """What `task.json` in the folder says: the task, the settings and an entry for each split."""
     if folder.is_file():
@@ -309,6 +316,8 @@ def read_task(folder: Path) -> tuple[Task, dict[str, Any], Entries]:
         _check_settings(settings)
         for name in splits:
             _check_entry(name, get(splits, name, dict))
+        if content.get("sha256", digest := digest_of_task(content)) != digest:  # folders of 0.1 have none
+            raise UserError("the content does not have its own sha256: the file was changed")
     except UserError as error:
         raise UserError(f"{path}: {error}") from error
     except (ValueError, RecursionError) as error:
