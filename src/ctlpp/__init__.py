@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ctlpp.benchmark.task import Task
     from ctlpp.questions.answers import score
     from ctlpp.questions.folder import ask
+    from ctlpp.report.contrast import compare
     from ctlpp.storage.folder import load
     from ctlpp.storage.proof import check
     from ctlpp.training.loop import Run
@@ -37,6 +38,7 @@ _HOMES = {  # module -> the names that it gives
     "benchmark.task": ("Task",),
     "questions.answers": ("score",),
     "questions.folder": ("ask",),
+    "report.contrast": ("compare",),
     "storage.folder": ("load",),
     "storage.proof": ("check",),
     "training.loop": ("Run",),
@@ -51,6 +53,7 @@ __all__ += [
     "analyze",
     "ask",
     "check",
+    "compare",
     "generate",
     "load",
     "load_run",

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import typer
 
 from ctlpp import __version__
-from ctlpp.cli import ask, data, look, reproduce, train
+from ctlpp.cli import ask, compare, data, look, reproduce, train
 from ctlpp.files import Terminated, TimeUp, UserError
 
 EXIT_CODES = """
@@ -55,7 +55,15 @@ def about(
 
 for command in (data.generate, data.check, data.show, train.train, train.evaluate, train.models):
     app.command()(command)
-for command in (look.analyze, look.report, ask.ask, ask.score, reproduce.reproduce, reproduce.demo):
+for command in (
+    look.analyze,
+    look.report,
+    compare.compare,
+    ask.ask,
+    ask.score,
+    reproduce.reproduce,
+    reproduce.demo,
+):
     app.command()(command)
 app.add_typer(look.bench, name="bench")
 

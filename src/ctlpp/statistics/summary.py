@@ -183,9 +183,16 @@ def spread_of_tables(groups: Sequence[Sequence[float]]) -> tuple[float, float, f
     means = np.array([np.mean(own) for own in groups])
     within = float(((every - means.repeat(sizes)) ** 2).sum()) / (len(every) - len(groups))
     between = float(np.var(means, ddof=1)) - within * float(np.mean(1 / sizes))
+    return sqrt(max(0.0, between)), sqrt(within), permutation_p(groups)
+
+
+def permutation_p(groups: Sequence[Sequence[float]]) -> float:
+    """How often means lie as far apart as here if values are dealt out to the groups at random."""
+    sizes = np.array([len(own) for own in groups])
+    every = np.concatenate([np.asarray(own, float) for own in groups])
     shuffled = np.random.Generator(np.random.PCG64(0)).permuted(np.tile(every, (DRAWS, 1)), axis=1)
     as_far = (_between_tables(shuffled, sizes) >= _between_tables(every, sizes) - 1e-12).sum()
-    return sqrt(max(0.0, between)), sqrt(within), float((1 + as_far) / (1 + DRAWS))
+    return float((1 + as_far) / (1 + DRAWS))
 
 
 def _between_tables(every: Array, sizes: Array) -> Array:
