@@ -1,6 +1,7 @@
 """Answers, scored."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -135,22 +136,16 @@ HOSTILE = {
         "were asked in different ways: score them one by one",
     ),
     "half a surrogate": (b'{"id": "\\ud800", "answer": "1"}', "is not one that `ctlpp ask` writes"),
-    "a line without end": (b"x" * (2**24 + 1), "has a line of more than 16,777,216 bytes"),
 }
 
 
-@pytest.mark.parametrize("content", HOSTILE)
-def test_a_damaged_file_of_answers_is_named_in_one_line(
-    data: ctlpp.Dataset, tmp_path: Path, content: str
-) -> None:
-    written, message = HOSTILE[content]
+def test_a_damaged_file_of_answers_is_named_in_one_line(data: ctlpp.Dataset, tmp_path: Path) -> None:
     check = list_questions(data, "ood", Asking())[0].id[-8:].encode()
-    (tmp_path / "answers.jsonl").write_bytes(written.replace(b"CHECK", check))
-    with pytest.raises(UserError) as error:
-        ctlpp.score(data, tmp_path / "answers.jsonl", tmp_path / "run", name="x")
-    assert message in str(error.value)
-    assert "\n" not in str(error.value)
-    assert not (tmp_path / "run").exists()
+    for content, (written, message) in HOSTILE.items():
+        (tmp_path / "answers.jsonl").write_bytes(written.replace(b"CHECK", check))
+        with pytest.raises(UserError, match=f"^[^\n]*{re.escape(message)}[^\n]*$"):
+            ctlpp.score(data, tmp_path / "answers.jsonl", tmp_path / "run", name="x")
+        assert not (tmp_path / "run").exists(), content
 
 
 def test_an_answer_with_any_text_is_scored(data: ctlpp.Dataset, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ import json
 import platform
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -32,8 +32,7 @@ from ctlpp.files import FolderKind, UserError, check_folder, write_folder, write
 from ctlpp.questions.prompts import Asking, Question, checksum, list_questions, rename
 from ctlpp.runs.folder import FORMAT
 from ctlpp.runs.history import History, Score
-from ctlpp.runs.untrusted import first_line
-from ctlpp.statistics.summary import LEVEL
+from ctlpp.statistics.summary import share_interval
 from ctlpp.storage.folder import load, task_to_dict
 
 READINGS = ("strict", "lenient")
@@ -46,7 +45,6 @@ FAULTS = {  # why an answer cannot be read strictly
 }
 SCORED = FolderKind("a run of scored answers", mark="answers.parquet")
 LINE = '{"id": "…", "answer": "…"}'  # of a file of answers
-LONGEST = 2**24  # bytes of a line
 _ID = re.compile(r"([^/]+)/(\d{1,15})/([a-z]+)-(\d{1,7})-([a-z]+)-(\d{1,7})-([0-9a-f]{8})")
 
 
@@ -88,60 +86,46 @@ class Reader:
         """The symbol that a text names."""
         if text is None or not text.strip():
             return Reading(None, None, "missing" if text is None else "empty")
-        own = {symbol.lower() if self.any_case else symbol: symbol for symbol in self.symbols}
-        found = [
-            own[match.lower() if self.any_case else match] for match in self.patterns["lenient"].findall(text)
-        ]
+        found = self.patterns["lenient"].findall(text)
         if not found:
             return Reading(None, None, "none")
+        own = {symbol.lower() if self.any_case else symbol: symbol for symbol in self.symbols}
+        last = own[found[-1].lower() if self.any_case else found[-1]]
         if self.patterns["strict"].match(text):
-            return Reading(found[-1], found[-1])
-        return Reading(None, found[-1], "text" if len(found) == 1 else "several")
+            return Reading(last, last)
+        return Reading(None, last, "text" if len(found) == 1 else "several")
 
 
 def read_answers(paths: Sequence[Path]) -> dict[str, str]:
     """Answers by id, from JSON lines with `id` and `answer`, or from the samples that lm-eval logs."""
     answers: dict[str, str] = {}
     for path in paths:
-        for number, line in enumerate(_lines(path), start=1):
-            if not line.strip():
-                continue
-            try:
-                id, answer = _parse(line)
-            except (ValueError, RecursionError, KeyError, IndexError, TypeError) as error:
-                why = (
-                    first_line(error) if isinstance(error, UserError) else "no JSON with an id and an answer"
-                )
-                raise UserError(f"{path}: line {number}: {why}; each line is {LINE}") from error
-            if answers.setdefault(id, answer) != answer:
-                raise UserError(f"{path}: line {number}: a second answer to {id[:80]}; keep one of them")
+        try:
+            lines = path.read_bytes().split(b"\n")
+        except OSError as error:
+            raise UserError(f"{path} cannot be read ({error.strerror}): name a file of answers") from error
+        for number, line in enumerate(lines, start=1):
+            if line.strip():
+                id, answer = _parse(line, f"{path}: line {number}")
+                if answers.setdefault(id, answer) != answer:
+                    raise UserError(f"{path}: line {number}: a second answer to {id[:80]}; keep one of them")
     if not answers:
         raise UserError(f"{paths[0]} has no answers: each line is {LINE}")
     return answers
 
 
-def _lines(path: Path) -> Iterator[bytes]:
+def _parse(line: bytes, where: str) -> tuple[str, str]:
+    """Id and answer in a line, which may be a sample that lm-eval has logged."""
     try:
-        with path.open("rb") as file:
-            while line := file.readline(LONGEST + 1):
-                if len(line) > LONGEST:
-                    raise UserError(f"{path} has a line of more than {LONGEST:,} bytes: that is no answer")
-                yield line
-    except OSError as error:
-        raise UserError(f"{path} cannot be read ({error.strerror}): name a file of answers") from error
-
-
-def _parse(line: bytes) -> tuple[str, str]:
-    content = json.loads(line.decode("utf-8"))
-    if "doc" in content:  # a sample that lm-eval has logged
-        id, answer = content["doc"]["id"], content["resps"][0][0]
-    else:
-        id, answer = content["id"], content["answer"]
-    if type(answer) is int:
-        answer = str(answer)
-    if not isinstance(id, str) or not isinstance(answer, str | None):
-        raise UserError("the id and the answer must be text")
-    return id, answer or ""
+        content = json.loads(line.decode("utf-8"))
+        sampled = "doc" in content
+        id = content["doc"]["id"] if sampled else content["id"]
+        answer = content["resps"][0][0] if sampled else content["answer"]
+    except (ValueError, RecursionError, KeyError, IndexError, TypeError) as error:
+        raise UserError(f"{where}: no JSON with an id and an answer; each line is {LINE}") from error
+    if not isinstance(id, str) or type(answer) not in (str, int, type(None)):
+        raise UserError(f"{where}: the id and the answer must be text; each line is {LINE}")
+    return id, "" if answer is None else str(answer)
 
 
 @dataclass(frozen=True)
@@ -171,11 +155,10 @@ class Scores:
         parts: dict[tuple[str, int, str], list[tuple[Question, Reading]]] = {}
         for split, both in self.splits.items():
             parts[split, 0, ""] = both
-            for question, reading in both:
-                parts.setdefault((split, question.length, ""), []).append((question, reading))
-            for question, reading in both:
-                if question.pair:
-                    parts.setdefault((split, 2, question.pair), []).append((question, reading))
+            lengths = [("", one) for one in both]
+            pairs = [(one[0].pair, one) for one in both if one[0].pair]
+            for pair, one in lengths + pairs:
+                parts.setdefault((split, one[0].length, pair), []).append(one)
         return [_row(key, reading, part) for key, part in parts.items() for reading in READINGS]
 
     def faults(self) -> dict[str, int]:
@@ -185,12 +168,8 @@ class Scores:
 
 
 def _row(key: tuple[str, int, str], reading: str, part: Sequence[tuple[Question, Reading]]) -> Row:
-    from scipy.stats import binomtest  # late: it takes a second to import
-
     right = sum(getattr(read, reading) == question.answer for question, read in part)
-    interval = binomtest(right, len(part)).proportion_ci(LEVEL, "wilson")
-    share = right / len(part)
-    return Row(*key, reading, len(part), right, share, float(interval.low), float(interval.high))
+    return Row(*key, reading, len(part), right, right / len(part), *share_interval(right, len(part)))
 
 
 def compare_answers(dataset: Dataset, answers: dict[str, str]) -> Scores:
@@ -211,14 +190,14 @@ def compare_answers(dataset: Dataset, answers: dict[str, str]) -> Scores:
 def _how_asked(dataset: Dataset, answers: Iterable[str]) -> tuple[Asking, list[str]]:
     """How the questions were asked and of which splits, from their ids."""
     asked: dict[Asking, str] = {}
-    splits: dict[str, None] = {}
+    splits: set[str] = set()
     for id in answers:
         if (parts := _ID.fullmatch(id)) is None:
             raise UserError(f"id {id[:80]!r} is not one that `ctlpp ask` writes; take the ids as they are")
         split, _, style, shots, names, limit, check = parts.groups()
         if split not in splits and check != checksum(dataset, split):
             raise UserError(f"id {id[:80]!r} asks about other data: name the dataset of the questions")
-        splits[split] = None
+        splits.add(split)
         asked[Asking(style=style, shots=int(shots), names=names, limit=int(limit))] = id
     if len(asked) > 1:
         one, other, *_ = asked.values()
@@ -276,14 +255,11 @@ def _write_run(folder: Path, dataset: Dataset, scores: Scores, name: str, seed: 
     kept = [row for row in rows if row.reading == reading and not row.pair]
     history.add([Score(0, seed, row.split, row.length, row.accuracy, float("nan")) for row in kept])
     history.write(folder / "metrics.parquet")
-    (result,) = history.results({})
+    own = asdict(replace(history.results({})[0], loss={}))
     about = {key: config[key] for key in ("model", "variant", "protocol", "parameters", "versions")}
-    own = asdict(replace(result, loss={}))
+    about |= {"steps": 0, "seconds": 0.0, "seeds": [{"seed": own.pop("number"), **own}]}
     write_json(folder / "config.json", config)
-    write_json(
-        folder / "result.json",
-        about | {"steps": 0, "seconds": 0.0, "seeds": [{"seed": own.pop("number"), **own}]},
-    )
+    write_json(folder / "result.json", about)
     _write_tables(folder, scores, rows)
 
 

@@ -52,11 +52,7 @@ class Summary:
 
 def summarise(values: Sequence[float], diverged: int = 0, interval: Interval | None = None) -> Summary:
     """Everything about one set of seeds; the interval of the mean is computed here unless given."""
-    from scipy.stats import binomtest  # late: it takes a second to import
-
-    solved = sum(value > SOLVED for value in values)
-    tried = len(values) + diverged
-    share = binomtest(solved, tried).proportion_ci(LEVEL, "wilson") if tried else None
+    solved, tried = sum(value > SOLVED for value in values), len(values) + diverged
     return Summary(
         seeds=len(values),
         diverged=diverged,
@@ -65,8 +61,16 @@ def summarise(values: Sequence[float], diverged: int = 0, interval: Interval | N
         median=median(values) if values else None,
         interval=interval if interval else mean_intervals([values])[0],
         solved=solved,
-        solved_share=(float(share.low), float(share.high)) if share else None,
+        solved_share=share_interval(solved, tried) if tried else None,
     )
+
+
+def share_interval(hits: int, tried: int) -> Interval:
+    """Wilson's 95 % interval of a share."""
+    from scipy.stats import binomtest  # late: it takes a second to import
+
+    found = binomtest(hits, tried).proportion_ci(LEVEL, "wilson")
+    return float(found.low), float(found.high)
 
 
 def mean_intervals(rows: Sequence[Sequence[float]]) -> list[Interval | None]:
