@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ctlpp.storage.proof import check
     from ctlpp.training.loop import Run
     from ctlpp.training.recipe import Recipe, recipe_for
-    from ctlpp.training.train import accuracy, load_run, train
+    from ctlpp.training.train import accuracy, evaluate, load_run, load_seed, train
 
 _HOMES = {  # module -> the names that it gives
     "analysis.analysis": ("analyze",),
@@ -43,7 +43,7 @@ _HOMES = {  # module -> the names that it gives
     "storage.proof": ("check",),
     "training.loop": ("Run",),
     "training.recipe": ("Recipe", "recipe_for"),
-    "training.train": ("accuracy", "load_run", "train"),
+    "training.train": ("accuracy", "evaluate", "load_run", "load_seed", "train"),
 }
 
 __all__ = ["Dataset", "Graph", "Language", "Recipe", "Restriction", "Run", "Task", "VariantSpec"]
@@ -54,9 +54,11 @@ __all__ += [
     "ask",
     "check",
     "compare",
+    "evaluate",
     "generate",
     "load",
     "load_run",
+    "load_seed",
     "recipe_for",
     "score",
     "train",

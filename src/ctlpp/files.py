@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 _ARGUMENT = re.compile(r"‹(\w+)(=\w+)?›")
 
@@ -85,6 +86,14 @@ def write_json(path: Path, value: object) -> None:
     """Write a JSON file atomically."""
     text = json.dumps(value, indent=2, ensure_ascii=False)
     write_atomically(path, text.encode() + b"\n")
+
+
+def as_frame(table: Any) -> Any:
+    """A `pyarrow.Table` as a `pandas.DataFrame`, or as it is where pandas is not installed."""
+    try:
+        return table.to_pandas()
+    except ImportError:
+        return table
 
 
 def cannot_write(path: Path, error: OSError) -> UserError:

@@ -28,10 +28,12 @@ from ctlpp.benchmark.language import Examples, Integers, Language, join
 from ctlpp.benchmark.sampling import NOTHING, Stream, draw, first_occurrences, member
 from ctlpp.benchmark.task import Task, make_task
 from ctlpp.benchmark.variants import Settings
-from ctlpp.files import UserError
+from ctlpp.files import UserError, as_frame
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from ctlpp.benchmark.view import SplitView
 
 Split = Mapping[int, Examples]  # length -> examples
 Sizes = dict[int, int]  # length -> number of examples
@@ -97,6 +99,24 @@ class Dataset:
         tokens = [torch.nn.functional.pad(t, (0, width - t.shape[1]), value=end) for t, _ in parts.values()]
         lengths = [torch.full((len(t),), length) for length, (t, _) in parts.items()]
         return torch.cat(tokens), torch.cat([targets for _, targets in parts.values()]), torch.cat(lengths)
+
+    def view(self, split: str) -> SplitView:
+        """A split for `torch.utils.data.DataLoader`, with its `collate` as `collate_fn`."""
+        from ctlpp.benchmark.view import SplitView
+
+        return SplitView(*self.padded(split), self.task.vocabulary.end)
+
+    def frame(self, split: str) -> Any:
+        """A split as a table, as it is written to files: input, output, length, allowed.
+
+        Returns:
+            A `pandas.DataFrame`, or a `pyarrow.Table` where pandas is not installed.
+        """
+        import pyarrow as pa
+
+        from ctlpp.storage.folder import SCHEMA, rows
+
+        return as_frame(pa.Table.from_batches(rows(self.task, self[split]), SCHEMA))
 
     def texts(self, split: str) -> list[tuple[str, str]]:
         """(input, output) of every example, as they are written to files."""

@@ -143,13 +143,10 @@ def evaluate(
 
     `ctlpp evaluate runs/lstm-R --data data/R --splits pairs,any`
     """
-    from ctlpp.storage.folder import load
-    from ctlpp.training.train import check_data_matches_run, load_run
+    from ctlpp.training.train import load_run, score
 
-    trained, dataset = load_run(run, device=device), load(data)
-    check_data_matches_run(trained.config, dataset.task, run, data)
-    names = [name for name in dataset.splits if name != "train"] if splits is None else splits.split(",")
-    scores = trained.evaluate({name: dataset.tensors(name) for name in names})
+    trained = load_run(run, device=device)
+    scores = score(trained, data, None if splits is None else splits.split(","))
     for note in trained.notes:
         echo(f"Note: {note}.", err=True)
     if not (run / "result.json").is_file():

@@ -178,15 +178,10 @@ class History:
 
     def write(self, path: Path) -> None:
         """Write `metrics.parquet`."""
-        import pyarrow as pa
         import pyarrow.parquet as pq
 
-        kinds = (pa.int64(), pa.int64(), pa.string(), pa.int32(), pa.float64(), pa.float64())
-        rows = [score._asdict() for score in self.scores()]
-        for row in rows:
-            row["accuracy"] = None if isnan(row["accuracy"]) else row["accuracy"]
         file = BytesIO()
-        pq.write_table(pa.Table.from_pylist(rows, pa.schema(list(zip(COLUMNS, kinds, strict=True)))), file)
+        pq.write_table(to_table(self.scores()), file)
         write_atomically(path, file.getvalue())
 
     def settled(self, times: int, accuracy: float, change: float, diverged: Sequence[int]) -> bool:
@@ -201,6 +196,17 @@ class History:
         judge = last.get("iid", last[self.splits[0]])
         still = all((np.ptp(curve, axis=0) <= change).all() for curve in last.values())
         return still and bool((judge[1:] >= accuracy).all())
+
+
+def to_table(scores: Iterable[Score]) -> Any:
+    """Scores as a `pyarrow.Table`, like `metrics.parquet`; no accuracy is null."""
+    import pyarrow as pa
+
+    kinds = (pa.int64(), pa.int64(), pa.string(), pa.int32(), pa.float64(), pa.float64())
+    rows = [score._asdict() for score in scores]
+    for row in rows:
+        row["accuracy"] = None if isnan(row["accuracy"]) else row["accuracy"]
+    return pa.Table.from_pylist(rows, pa.schema(list(zip(COLUMNS, kinds, strict=True))))
 
 
 def read_history(*paths: Path) -> History:

@@ -12,9 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ctlpp.files import write_json
+from ctlpp.files import as_frame, write_json
 from ctlpp.runs import checkpoint
-from ctlpp.runs.history import TRAINING, History, Score, StepStats, tell
+from ctlpp.runs.history import TRAINING, History, Score, StepStats, tell, to_table
 from ctlpp.training.batches import Batches, Split
 from ctlpp.training.crowd import Crowd
 from ctlpp.training.step import Stepper, Tally, evaluate
@@ -53,6 +53,14 @@ class Run:
         """One row per seed: its number, its last accuracy on every split, the step it diverged at or None."""
         seeds = self.history.results(self.diverged)
         return [{"seed": one.number, "diverged": one.diverged_at, **one.accuracy} for one in seeds]
+
+    def frame(self) -> Any:
+        """The whole history as a table: step, seed, split, length (0: all of the split), accuracy, loss.
+
+        Returns:
+            A `pandas.DataFrame`, or a `pyarrow.Table` where pandas is not installed.
+        """
+        return as_frame(to_table(self.history.scores()))
 
     def result(self) -> dict[str, Any]:
         """As in result.json."""

@@ -20,12 +20,13 @@ from torch import Tensor, nn
 
 import ctlpp
 from ctlpp.benchmark.task import Task
-from ctlpp.files import UserError
+from ctlpp.files import UserError, as_frame
 from ctlpp.models import DEFAULT_PRESET
 from ctlpp.models.zoo import Factory, find_model, load_callable
 from ctlpp.runs import checkpoint
 from ctlpp.runs.folder import FORMAT, read_config
-from ctlpp.runs.history import History, Notes, tell
+from ctlpp.runs.history import History, Notes, Score, tell, to_table
+from ctlpp.storage.folder import load
 from ctlpp.training.batches import Batches, Curriculum, Data, digest, read_data
 from ctlpp.training.crowd import init_crowd
 from ctlpp.training.engine import find_device, prepare
@@ -151,6 +152,60 @@ def load_run(folder: Path | str, factory: Factory | None = None, device: str = "
     return run
 
 
+def load_seed(
+    run: Run | Path | str, seed: int, factory: Factory | None = None, device: str = "cpu"
+) -> nn.Module:
+    """One seed of a run as an ordinary module, to use or to train on.
+
+    Args:
+        run: A run, or its folder.
+        seed: The seed's number.
+        factory: For a model of your own that was given as a callable.
+        device: Where to load a folder.
+
+    Returns:
+        The module in evaluation mode, with gradients for the parameters that were trained.
+    """
+    trained = run if isinstance(run, Run) else load_run(run, factory, device)
+    module = trained.crowd.member(seed)
+    for name, parameter in module.named_parameters():
+        parameter.requires_grad_(name in trained.crowd.slices)
+    return module
+
+
+def evaluate(
+    run: Run | Path | str, data: Any, splits: Sequence[str] | None = None, *, device: str = "auto"
+) -> Any:
+    """Accuracy and loss of all seeds of a run on other data, as a table.
+
+    Args:
+        run: A run, or its folder.
+        data: A dataset or its folder, with the functions and symbols of the run; or
+            `{name: {length: (tokens, targets)}}`.
+        splits: Those to evaluate; by default all but `train`.
+        device: Where to load a folder.
+
+    Returns:
+        A `pandas.DataFrame`, or a `pyarrow.Table` where pandas is not installed. A row for each seed, split
+        and length (0: all of the split): step, seed, split, length, accuracy, loss.
+    """
+    trained = run if isinstance(run, Run) else load_run(run, device=device)
+    return as_frame(to_table(score(trained, data, splits)))
+
+
+def score(run: Run, data: Any, splits: Sequence[str] | None = None) -> list[Score]:
+    """As `evaluate`, of a run in memory and as a list."""
+    place = data if isinstance(data, Path | str) else "the dataset"
+    data = load(data) if isinstance(data, Path | str) else data
+    if not isinstance(data, Mapping):
+        check_data_matches_run(run.config, data.task, run.folder or "memory", place)
+    every = data if isinstance(data, Mapping) else data.splits
+    names = [name for name in every if name != "train"] if splits is None else splits
+    if unknown := [name for name in names if name not in every]:
+        raise UserError(f"unknown split {unknown[0]!r}: choose from {', '.join(every)}")
+    return run.evaluate({name: data[name] if data is every else data.tensors(name) for name in names})
+
+
 @torch.no_grad()
 def accuracy(
     model: Callable[[Tensor], Tensor], data: Any, splits: Sequence[str] | None = None, *, batch: int = 1024
@@ -191,7 +246,7 @@ def _right(
     return (torch.cat(answers) == targets).double()
 
 
-def check_data_matches_run(config: dict[str, Any], task: Task, run: Path, data: Path) -> None:
+def check_data_matches_run(config: dict[str, Any], task: Task, run: Path | str, data: Path | str) -> None:
     """Refuse data whose tokens mean something else than in training."""
     for what, ours, theirs in (
         ("tokens", config["vocab_size"], task.vocabulary.size),

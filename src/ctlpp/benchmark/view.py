@@ -1,0 +1,41 @@
+"""A split as PyTorch's own kind of dataset, for training loops of one's own.
+
+Example:
+    >>> from torch.utils.data import DataLoader
+    >>> from ctlpp.benchmark.dataset import generate
+    >>> data = generate("R", symbols=4, functions=8, max_length=3, train=200, iid=20, ood=20, protocol="text")
+    >>> train = data.view("train")
+    >>> tokens, targets, lengths = next(iter(DataLoader(train, batch_size=200, collate_fn=train.collate)))
+    >>> tokens.shape, targets.shape, lengths.unique()
+    (torch.Size([200, 5]), torch.Size([200]), tensor([1, 2, 3]))
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+from torch.utils.data import Dataset
+
+
+@dataclass(frozen=True, eq=False)
+class SplitView(Dataset[tuple[Tensor, Tensor]]):
+    """Item i is an example: its tokens (L + 2,) with the end token, and its result symbol ()."""
+
+    tokens: Tensor  # (N, T), filled up with the end token
+    targets: Tensor  # (N,)
+    lengths: Tensor  # (N,): functions of each example
+    end: int  # the token that ends and fills
+
+    def __len__(self) -> int:
+        return len(self.targets)
+
+    def __getitem__(self, i: int) -> tuple[Tensor, Tensor]:
+        return self.tokens[i, : int(self.lengths[i]) + 2], self.targets[i]
+
+    def collate(self, examples: Sequence[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor, Tensor]:
+        """A batch: tokens (B, T) as wide as its longest example, result symbols (B,), lengths (B,)."""
+        tokens, targets = zip(*examples, strict=True)
+        lengths = torch.tensor([len(own) - 2 for own in tokens])
+        return pad_sequence(list(tokens), True, self.end), torch.stack(targets), lengths
