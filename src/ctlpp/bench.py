@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import resource
 import subprocess
 import sys
 import tempfile
@@ -36,25 +35,13 @@ THREE = ("lstm", "transformer", "ndr")
 AUTHORS = {"lstm": 6.0, "transformer": 35.6, "ndr": 46.9}  # ms a step of their code, one seed, one H200
 CROWDS = (1, 2, 5, 10, 25, 50, 100)
 STEPS = 120  # in a measurement on a GPU
-OWN_SEEDS, MEMORY_SEEDS = 25, 25
+OWN_SEEDS = 25
 BLOCKS = 5  # of steps of each side, taking turns
 SIZES: list[tuple[str, str, dict[str, Any], int, int]] = [
     ("the demo's size", "quick", DEMO_DATA, DEMO_SEEDS, 20),  # name, preset, data, seeds, steps in a block
     ("full size", "authors", {}, 3, 1),
 ]
 TURNS = "model", "seeds", "batch", "one by one", "together", "times"
-
-LARGE = """
-import resource, sys, time
-from ctlpp.benchmark.dataset import generate
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-start = time.perf_counter()
-dataset = generate("A", protocol="text", functions=64, max_length=10, train=10_000_000)
-if len(sys.argv) > 1:
-    dataset.save(sys.argv[1])
-after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-print(time.perf_counter() - start, (after - before) / 1024)
-"""
 
 
 def reference(name: str) -> ModuleType:
@@ -92,18 +79,20 @@ def run(*arguments: str) -> str:
 
 
 def compare_data() -> tuple[Table, ...]:
-    """Generation against a rejection sampler; the whole command; memory of ten million examples."""
+    """Generation against a rejection sampler, and the whole command."""
     sampler = reference("rejection_sampler")
     columns = "variant", "sampler s", "ctlpp s", "times", "examples/s"
     speed = make_table("Data in memory, default size (median)", *columns)
     whole = make_table("The whole command, files included", "what", "sampler s", "ctlpp s", "times")
-    with progress("measuring", 6) as advance:
+    with progress("measuring", 5) as advance:
         for variant in ("A", "R", "S", "CTL"):
             fast, examples = timed(partial(draw, variant), 5), draw(variant)
             row, rate = ["", f"{fast:.3f}", ""], f"{examples / fast:,.0f}"
             if variant in ("A", "R"):  # the sampler knows no others
                 slow = timed(partial(sampler.generate, variant), 2)
-                command = timed(partial(run_command, variant), 3)
+                with tempfile.TemporaryDirectory() as folder:
+                    into = "--out", f"{folder}/data", "--force"
+                    command = timed(partial(run, "-m", "ctlpp", "generate", variant, *into), 3)
                 row = [f"{slow:.2f}", f"{fast:.3f}", f"{slow / fast:.1f} ×"]
                 times = f"{slow / command:.1f} ×"
                 whole.add_row(f"ctlpp generate {variant}", f"{slow:.2f}", f"{command:.2f}", times)
@@ -111,9 +100,7 @@ def compare_data() -> tuple[Table, ...]:
             advance()
         whole.add_row("ctlpp --help", "", f"{timed(lambda: run('-m', 'ctlpp', '--help'), 5):.2f}", "")
         advance()
-        large = measure_large()
-        advance()
-    return speed, whole, large
+    return speed, whole
 
 
 def draw(variant: str) -> int:
@@ -123,24 +110,6 @@ def draw(variant: str) -> int:
         for examples in split.values():
             dataset.targets(examples)
     return sum(dataset.size(name) for name in dataset.splits)
-
-
-def run_command(variant: str) -> None:
-    """`ctlpp generate` into a folder that is thrown away."""
-    with tempfile.TemporaryDirectory() as folder:
-        run("-m", "ctlpp", "generate", variant, "--out", str(Path(folder) / "data"))
-
-
-def measure_large() -> Table:
-    """Ten million examples in a process of their own."""
-    title = "10 million training examples: A, 64 functions, up to 10 long"
-    rows = make_table(title, "what", "s", "MiB above the import")
-    with tempfile.TemporaryDirectory() as folder:
-        where = {"in memory": [], "and written as Parquet": [str(Path(folder) / "large")]}
-        for what, out in where.items():
-            spent, memory = run("-c", LARGE, *out).split()
-            rows.add_row(what, f"{float(spent):.1f}", f"{float(memory):.0f}")
-    return rows
 
 
 @dataclass(frozen=True)
@@ -180,18 +149,16 @@ class Seeds:
 
 
 def compare_training() -> tuple[Table | str, ...]:
-    """Seeds trained together on the CPU against a plain loop over them, and the memory of a process."""
+    """Seeds trained together on the CPU against a plain loop over them."""
     note = "threads; seed-steps a second; `times` is the median over blocks in turn"
     tables: list[Table] = []
-    with progress("measuring", len(THREE) * len(SIZES) + 1) as advance:
+    with progress("measuring", len(THREE) * len(SIZES)) as advance:
         for name, preset, settings, count, steps in SIZES:
             tables.append(make_table(name, *TURNS))
             data = generate("R", protocol="text", **settings)
             for model in THREE:
                 add_turns(tables[-1], Seeds(model, preset, data, count), steps)
                 advance()
-        tables.append(measure_memory())
-        advance()
     return f"{torch.get_num_threads()} {note}", *tables
 
 
@@ -213,22 +180,6 @@ def add_turns(rows: Table, seeds: Seeds, steps: int) -> None:
     times = median(a / b for a, b in spans)
     numbers = f"{done / sum(slow):,.1f}", f"{done / sum(fast):,.1f}", f"{times:.2f} ×"
     rows.add_row(seeds.model, str(seeds.count), str(seeds.recipe.batch), *numbers)
-
-
-def measure_memory(seeds: int = MEMORY_SEEDS) -> Table:
-    """Peak memory of a process that trains full-size NDR seeds for a step."""
-    rows = make_table("Memory of a training process on the CPU", "what", "seconds a step", "peak GiB")
-    spent, gib = run("-c", f"from ctlpp.bench import print_peak; print_peak({seeds})").split()
-    rows.add_row(f"ndr, full size, {seeds} seeds", f"{float(spent):.1f}", f"{float(gib):.2f}")
-    return rows
-
-
-def print_peak(count: int) -> None:
-    """Train full-size NDR seeds for a step; print its seconds and the peak memory in GiB."""
-    seeds = Seeds("ndr", "authors", generate("R", protocol="text"), count)
-    stepper, longest = seeds.stepper(), seeds.batches.shapes()[-1]
-    spent = timed(lambda: stepper.step(0, *longest), 1)
-    print(spent, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20)
 
 
 def crowd_sizes(text: str) -> list[int]:

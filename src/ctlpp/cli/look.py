@@ -186,7 +186,7 @@ def about_bench() -> None:
 
 @bench.command("data")
 def bench_data() -> None:
-    """Generation against a plain-Python rejection sampler; the whole command; memory of ten million examples.
+    """Generation against a plain-Python rejection sampler, in memory and as the whole command.
 
     `ctlpp bench data`
     """
