@@ -12,7 +12,16 @@ from typing import Any
 
 import pytest
 
-from ctlpp.files import BusyError, FolderKind, UserError, lock, make_folder, write_atomically, write_folder
+from ctlpp.files import (
+    BusyError,
+    FolderKind,
+    UserError,
+    check_folder,
+    lock,
+    make_folder,
+    write_atomically,
+    write_folder,
+)
 
 BOX = FolderKind("a box", mark="box.txt")
 
@@ -32,8 +41,8 @@ def write_box(
         meanwhile()
 
 
-def refused(line: str) -> AbstractContextManager[Any]:
-    return pytest.raises(UserError, match=f"^{re.escape(line)}$")
+def refused(line: str, whole: bool = True) -> AbstractContextManager[Any]:
+    return pytest.raises(UserError, match=f"^{re.escape(line)}{'$' * whole}")
 
 
 @pytest.fixture
@@ -156,6 +165,33 @@ def test_of_two_writers_the_second_gives_way(box: Path) -> None:
         write_box(folder, "second", meanwhile=lambda: box.rename(folder))
     assert (folder / "box.txt").read_text() == "old"
     assert [path.name for path in folder.parent.iterdir()] == ["wanted"]
+
+
+def test_whether_a_place_can_be_written_is_known_beforehand(tmp_path: Path) -> None:
+    for folder in (Path("/proc/ctlpp/box"), Path("/proc/box"), tmp_path / ("x" * 250)):
+        with refused(f"cannot write {folder}: ", whole=False):
+            check_folder(BOX, folder, force=False)
+    check_folder(BOX, tmp_path / "new" / "deep", force=False)
+    assert everything_below(tmp_path) == {}
+
+
+def test_what_a_killed_writer_has_left_is_removed_by_the_next_one(tmp_path: Path) -> None:
+    program = f"""
+import os
+from pathlib import Path
+from ctlpp.files import FolderKind, write_folder
+with write_folder(FolderKind("a box", mark="box.txt"), Path("{tmp_path}/box[1]"), force=False) as place:
+    (place / "box.txt").write_text("half")
+    os.kill(os.getpid(), 9)
+"""
+    subprocess.run([sys.executable, "-c", program], check=False)
+    (left,) = tmp_path.iterdir()
+    assert left.suffix == ".part"
+    (tmp_path / ".box[1].living.part").mkdir()
+    with lock(tmp_path / ".box[1].living.part" / ".lock"):
+        write_box(tmp_path / "box[1]")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".box[1].living.part", "box[1]"]
+    assert sorted(path.name for path in (tmp_path / "box[1]").iterdir()) == ["box.txt", "inside"]
 
 
 def test_a_full_disk_leaves_no_dataset_behind(tmp_path: Path) -> None:

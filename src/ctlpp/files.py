@@ -10,6 +10,7 @@ Example:
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import re
@@ -138,8 +139,11 @@ def write_folder(kind: FolderKind, folder: Path, *, force: bool) -> Iterator[Pat
     try:
         made += [parent for parent in target.parents if not parent.exists()]
         target.parent.mkdir(parents=True, exist_ok=True)
+        _remove_left_over(target)
         part.mkdir()
-        yield part
+        with lock(part / ".lock"):
+            yield part
+        (part / ".lock").unlink()
         _put(part, target, force=force)
         made.clear()
     except OSError as error:
@@ -149,6 +153,13 @@ def write_folder(kind: FolderKind, folder: Path, *, force: bool) -> Iterator[Pat
         for parent in made:
             with suppress(OSError):
                 parent.rmdir()
+
+
+def _remove_left_over(target: Path) -> None:
+    """Remove the parts of this folder that killed processes have left: nobody holds their locks."""
+    for part in target.parent.glob(f".{glob.escape(target.name)}.*.part"):
+        with suppress(UserError), lock(part / ".lock"):
+            shutil.rmtree(part, ignore_errors=True)
 
 
 def _put(part: Path, folder: Path, *, force: bool) -> None:
@@ -174,7 +185,7 @@ def _put(part: Path, folder: Path, *, force: bool) -> None:
 def check_folder(kind: FolderKind, folder: Path, *, force: bool) -> None:
     """Raise UserError if the folder must not be written: call it before the work for it."""
     if not os.path.lexists(folder):
-        check_parent(folder)
+        check_writable(folder)
         return
     if folder.is_symlink():
         raise UserError(f"{folder} is a link, so it is not replaced: choose another folder")
@@ -188,10 +199,18 @@ def check_folder(kind: FolderKind, folder: Path, *, force: bool) -> None:
         )
     if not force:
         raise UserError(f"{folder} exists already: choose another folder, or replace it with ‹force=True›")
+    check_writable(folder)
 
 
-def check_parent(path: Path) -> None:
-    """Raise UserError if a file stands where a folder above the path must be."""
-    nearest = next((parent for parent in path.parents if os.path.lexists(parent)), Path())
+def check_writable(path: Path) -> None:
+    """Raise UserError if nothing can be written at the path: by trying, above it."""
+    target = Path(os.path.realpath(path))
+    nearest = next(parent for parent in target.parents if os.path.lexists(parent))
     if not nearest.is_dir():
         raise UserError(f"cannot write {path}: {nearest} is not a folder; choose another place")
+    trial = nearest / f".{target.name}.{os.getpid()}.part"
+    try:
+        trial.mkdir()
+        trial.rmdir()
+    except OSError as error:
+        raise cannot_write(path, error) from error

@@ -124,6 +124,8 @@ def test_force_replaces_an_analysis_and_what_cannot_be_replaced_is_refused_befor
     monkeypatch.setattr(whole_run, "study_run", lambda *_, **__: pytest.fail("computed"))
     with pytest.raises(ValueError, match="exists already"):
         analyze_run(run)
+    with pytest.raises(ValueError, match="cannot write /proc/analysis"):
+        analyze_run(run, Path("/proc/analysis"))
     (run / "analysis" / "analysis.json").unlink()
     with pytest.raises(ValueError, match="is not an analysis, so it is not replaced"):
         analyze_run(run, force=True)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import ctlpp
-from ctlpp.files import UserError, check_parent, write_atomically
+from ctlpp.files import UserError, check_writable, write_atomically
 from ctlpp.report.collect import describe, pack
 from ctlpp.report.compare import results
 from ctlpp.report.inside import FINEST, Package, add_setting_correlations
@@ -88,7 +88,7 @@ def check_target(path: Path, kind: PageKind, *, force: bool) -> None:
         raise UserError(f"{path} is not {kind.noun}, so it is not replaced: move it, or choose another place")
     if os.path.lexists(path) and not force:
         raise UserError(f"{path} exists already: choose another file, or replace it with ‹force=True›")
-    check_parent(path)
+    check_writable(path)
 
 
 def _is_page(path: Path, kind: PageKind) -> bool:
