@@ -8,6 +8,7 @@ import signal
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -96,6 +97,55 @@ def test_a_finished_run_is_not_trained_again_but_lost_files_are_made_up_for(
     with refused("is finished, and only its small files were kept, not its checkpoint: train it again in"):
         go(resume=True)
     assert (run / "result.json").read_bytes() == before
+
+
+def test_a_finished_run_gets_more_steps_as_if_it_had_had_them_from_the_start(
+    go: Go, run: Path, tmp_path: Path, heard: Any
+) -> None:
+    longer = replace(RECIPE, steps=30)
+    whole = go(out=tmp_path / "whole", recipe=longer)
+    go()
+    with pytest.raises(Interrupted):
+        go(recipe=longer, resume=True, observers=[Stop(25)])
+    assert not (run / "result.json").exists()
+    again = go(recipe=longer, resume=True, observers=[heard])
+    assert torch.equal(again.crowd.weights, whole.crowd.weights)
+    assert rows(run) == rows(tmp_path / "whole")
+    assert heard.notes == []
+    assert json.loads((run / "result.json").read_text())["steps"] == 30
+    with refused("has steps 30, not 20: resume with the same settings"):
+        go(resume=True)
+
+
+def test_more_steps_than_a_schedule_was_planned_for_are_told(go: Go, heard: Any) -> None:
+    cosine = replace(RECIPE, schedule="cosine")
+    go(recipe=cosine)
+    assert go(recipe=replace(cosine, steps=30), resume=True, observers=[heard]).step == 30
+    assert heard.notes == ["the 20 steps so far had the learning rates of a run of 20 steps, not of 30"]
+
+
+def test_an_observer_stops_the_run_cleanly_and_more_steps_take_it_up_again(
+    go: Go, run: Path, tmp_path: Path
+) -> None:
+    whole = go(out=tmp_path / "whole", recipe=replace(RECIPE, steps=30))
+    stopped = go(observers=[SimpleNamespace(on_evaluate=lambda step, scores: step == 10)])
+    assert stopped.step == load_run(run, Tiny).step == 10
+    assert json.loads((run / "result.json").read_text())["steps"] == 10
+    assert go(resume=True).step == 10
+    again = go(recipe=replace(RECIPE, steps=30), resume=True)
+    assert torch.equal(again.crowd.weights, whole.crowd.weights)
+    soon = go(out=None, observers=[SimpleNamespace(on_step=lambda stats: True)])
+    assert soon.step < RECIPE.steps
+    assert soon.history.steps.tolist() == [soon.step]
+
+
+def test_observers_are_closed_however_training_ends(go: Go) -> None:
+    closed = []
+    observer = SimpleNamespace(on_close=lambda: closed.append(True))
+    go(out=None, observers=[observer])
+    with pytest.raises(KeyboardInterrupt):
+        go(out=None, observers=[Stop(10), observer])
+    assert len(closed) == 2
 
 
 def test_a_run_that_goes_on_elsewhere_says_so_once(go: Go, run: Path, heard: Any) -> None:

@@ -120,7 +120,7 @@ def claimed(run: Path, config: dict[str, Any], resume: bool) -> Iterator[dict[st
     """Hold a run folder against other processes; gives the config in it, or writes this one.
 
     Refuses a folder with other things in it, one with a run if it is not to be resumed, and one with a run
-    of other settings.
+    of other settings, except that it may get more steps than it had.
     """
     if run.is_dir() and not (run / "config.json").exists():
         strange = sorted(p.name for p in run.iterdir() if p.name not in _OURS and p.suffix != ".part")
@@ -136,6 +136,10 @@ def claimed(run: Path, config: dict[str, Any], resume: bool) -> Iterator[dict[st
         else:
             wanted, config = config, read_config(run)
             _check_same(run, config, wanted)
+            if wanted["recipe"]["steps"] > config["recipe"]["steps"]:
+                config["recipe"]["steps"] = wanted["recipe"]["steps"]
+                (run / "result.json").unlink(missing_ok=True)  # what it says is not the end any more
+                write_json(run / "config.json", config)
         yield config
 
 
@@ -146,7 +150,7 @@ def _check_same(run: Path, found: dict[str, Any], wanted: dict[str, Any]) -> Non
     settings += [(name, found["recipe"].get(name), wanted["recipe"][name]) for name in recipe]
     settings += [("splits", sorted(found["data"]), sorted(wanted["data"]))]
     for name, old, new in settings:
-        if old != new:
+        if old != new and not (name == "steps" and new > old):  # a run can be made longer
             raise UserError(
                 f"the run in {run} has {name} {shorten(old)}, not {shorten(new)}:"
                 " resume with the same settings, or choose another folder"

@@ -8,6 +8,9 @@ An observer is any object with some of these methods; those it lacks are not cal
     on_evaluate(step: int, scores: [Score])   after every evaluation
     on_checkpoint(step: int)                  after every saved checkpoint
     on_end(run: Run)                          when training is over
+    on_close()                                at last, however training ends
+
+One that answers True in `on_step` or `on_evaluate` stops the training: the run ends as one that is over.
 
 Example:
     >>> history = History.empty([0, 1])
@@ -237,12 +240,11 @@ class StepStats:
         return (self.steps - self.step) / max(self.steps_per_second, 1e-9)
 
 
-def tell(observers: Sequence[object], event: str, *facts: object) -> None:
-    """Call a method of every observer that has it."""
-    for observer in observers:
-        method = getattr(observer, event, None)
-        if method is not None:
-            method(*facts)
+def tell(observers: Sequence[object], event: str, *facts: object) -> bool:
+    """Call a method of every observer that has it; whether any of them answers True: training is to stop."""
+    methods = [getattr(observer, event, None) for observer in observers]
+    answers = [method(*facts) for method in methods if method is not None]
+    return any(answer is True for answer in answers)
 
 
 class Notes:
@@ -290,7 +292,7 @@ class Tracker:
             values[f"{split}/loss/mean"] = fmean(score.loss for score in of_split)
         self._log(step, values)
 
-    def on_end(self, run: object) -> None:
+    def on_close(self) -> None:
         """Close the files."""
         self.writer.close() if self.tool == "tensorboard" else self.writer.finish()
 

@@ -4,7 +4,7 @@ import signal
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -113,7 +113,7 @@ class Training:
     loss_count: int = 0  # steps since the last evaluation …
     loss_sum: Tensor = field(init=False)  # … and their summed losses, (S,)
     saved: int = -1  # the step of the last checkpoint
-    stopped: bool = False  # early
+    stopped: bool = False  # early, or by an observer
     tally: Tally | None = None  # of the evaluations
 
     def __post_init__(self) -> None:
@@ -126,8 +126,15 @@ class Training:
 
     def fit(self) -> None:
         """Train to the end; on Ctrl-C or SIGTERM save and raise `Interrupted`."""
+        tell(self.observers, "on_start", self.run.config, self.run.step)
+        try:
+            self._fit()
+            self._finish()
+        finally:
+            tell(self.observers, "on_close")
+
+    def _fit(self) -> None:
         run = self.run
-        tell(self.observers, "on_start", run.config, run.step)
         self.began, self.began_at, self.earlier = monotonic(), run.step, run.seconds
         self.saved_at, self.reported_at = self.began, 0.0
         whole = True  # a step and the evaluation that is due after it are done
@@ -148,7 +155,6 @@ class Training:
                     raise
                 where = f"step {self.saved} is saved in {run.folder}"
                 raise Interrupted(f"interrupted: {where}; go on with resume=True") from error
-        self._finish()
 
     def _finish(self) -> None:
         """Write the results; and the history anew, which may have been lost since the run was over."""
@@ -196,17 +202,20 @@ class Training:
         return scores
 
     def _after_step(self, scores: list[Score] | None) -> None:
-        """Whatever is due after a step and its evaluation: a checkpoint, reports."""
-        recipe, step = self.stepper.recipe, self.run.step
+        """Whatever is due after a step and its evaluation: reports, a checkpoint."""
+        recipe, step, stop = self.stepper.recipe, self.run.step, False
         if scores is not None:
-            tell(self.observers, "on_evaluate", step, scores)
+            stop = tell(self.observers, "on_evaluate", step, scores)
+        if self.over or monotonic() - self.reported_at > _REPORT_SECONDS:
+            self.reported_at = monotonic()
+            stop |= tell(self.observers, "on_step", self._stats())
+        if stop and scores is None:
+            tell(self.observers, "on_evaluate", step, self._evaluate())
+        self.stopped |= stop
         late = monotonic() - self.saved_at > 60 * recipe.checkpoint_minutes
         due = recipe.checkpoint_every > 0 and step % recipe.checkpoint_every == 0
         if late or due or self.over:
             self.save()
-        if self.over or monotonic() - self.reported_at > _REPORT_SECONDS:
-            self.reported_at = monotonic()
-            tell(self.observers, "on_step", self._stats())
 
     def _stats(self) -> StepStats:
         run, recipe, stepper = self.run, self.stepper.recipe, self.stepper
@@ -247,6 +256,7 @@ class Training:
             "loss_count": self.loss_count,
             "splits": splits,
             "stopped": self.stopped,
+            "planned": self.stepper.recipe.steps,
         }
         with self._timing_overhead():
             checkpoint.save(run.folder, run.step, tensors, facts)
@@ -277,9 +287,20 @@ class Training:
             tensor.copy_(tensors[name])
         self.loss_sum.copy_(tensors["loss_sum"])
         self.saved, self.loss_count, self.stopped = facts["step"], facts["loss_count"], facts["stopped"]
+        self._note_more_steps(facts.get("planned", self.stepper.recipe.steps))
         engine = self.run.config["engine"]
         if engine["device"] == self.run.crowd.device.type:  # the same order of floating-point sums
             self.stepper.regroup(engine["seeds_at_a_time"])
+
+    def _note_more_steps(self, planned: int) -> None:
+        """Go on with a run that was over; say so if its rates would have been others."""
+        recipe, step = self.stepper.recipe, self.run.step
+        if recipe.steps == planned:
+            return
+        self.stopped = False
+        if step and replace(recipe, steps=planned).rate(step - 1) != recipe.rate(step - 1):
+            rates = f"the learning rates of a run of {plural(planned, 'step')}, not of {recipe.steps:,}"
+            tell(self.observers, "on_note", f"the {plural(step, 'step')} so far had {rates}")
 
 
 @contextmanager
