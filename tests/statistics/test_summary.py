@@ -16,6 +16,7 @@ from ctlpp.statistics.summary import (
     spread_interval,
     summarise,
 )
+from ctlpp.statistics.verdict import judge
 
 draw = np.random.Generator(np.random.PCG64(1))
 
@@ -36,7 +37,7 @@ def test_the_interval_that_a_deviation_allows_is_that_of_a_t_test() -> None:
 
 
 def test_intervals_of_many_rows_are_those_of_each_alone_every_time() -> None:
-    rows = [draw.random(size).tolist() for size in (5, 8, 5, 1, 0)] + [[0.5, 0.5, 0.5]]
+    rows = [draw.random(size).tolist() for size in (5, 8, 5, 1, 0)] + [[0.5] * 4]
     together = mean_intervals(rows)
     assert together == mean_intervals(rows)
     assert together[3:] == [None, None, (0.5, 0.5)]
@@ -77,9 +78,16 @@ def test_the_difference_from_a_published_mean_is_welchs_and_wider_by_its_roundin
 
 
 def test_without_any_spread_only_the_rounding_is_uncertain() -> None:
-    found = difference((1.0, 0.0, 2), (1.0, 0.0, SEEDS), ROUNDING)
+    found = difference((1.0, 0.0, 4), (1.0, 0.0, SEEDS), ROUNDING)
     assert found == (0.0, (-ROUNDING, ROUNDING))
-    assert difference((1.0, None, 1), (1.0, 0.0, SEEDS)) is None
+
+
+@pytest.mark.parametrize("seeds", [0, 1, 2, 3])
+def test_fewer_than_four_seeds_have_no_interval(seeds: int) -> None:
+    ours = summarise([0.2, 0.9, 0.6][:seeds])
+    assert ours.interval is None
+    assert difference((ours.mean, ours.std, seeds), (0.75, 0.27, SEEDS), ROUNDING) is None
+    assert judge(ours, (0.75, 0.27)).interval is None
 
 
 def test_coefficients_are_those_of_scipy_and_their_intervals_percentiles_over_seeds_drawn_again() -> None:

@@ -73,7 +73,7 @@ def test_more_seeds_decide_what_few_leave_open_but_do_not_make_up_for_few_publis
     assert word(normal(0.85, 0.2, 100_000), NDR) == UNDECIDED
 
 
-@given(values=st.lists(st.floats(0, 1), min_size=2, max_size=30), mean=st.floats(0, 1), std=st.floats(0, 0.4))
+@given(values=st.lists(st.floats(0, 1), min_size=4, max_size=30), mean=st.floats(0, 1), std=st.floats(0, 0.4))
 def test_a_verdict_agrees_with_its_interval_and_mirrors_when_success_and_failure_are_exchanged(
     values: list[float], mean: float, std: float
 ) -> None:

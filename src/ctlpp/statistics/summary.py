@@ -26,7 +26,7 @@ RESAMPLES = 20_000  # for the interval of a mean
 DRAWS = 4000  # for that of a correlation, and permutations for a p
 LEVEL = 0.95
 FEWEST = 10  # seeds whose own spread is believed
-LEAST = 4  # seeds with a correlation; fewer say nothing
+LEAST = 4  # seeds with an interval or a correlation; fewer say nothing
 ENOUGH = 8  # seeds; with fewer the intervals of a correlation look surer than they are
 SAME = 1e-9  # of accuracy: what differs less does so by rounding
 
@@ -45,7 +45,7 @@ class Summary:
     mean: float | None
     std: float | None  # of a sample; None for one seed
     median: float | None
-    interval: Interval | None  # of the mean, bootstrap; None for one or two seeds
+    interval: Interval | None  # of the mean, bootstrap; None for fewer than four seeds
     solved: int
     solved_share: Interval | None  # Wilson
 
@@ -74,7 +74,7 @@ def share_interval(hits: int, tried: int) -> Interval:
 
 
 def mean_intervals(rows: Sequence[Sequence[float]]) -> list[Interval | None]:
-    """The 95 % bootstrap interval (BCa) of each row's mean; None for rows of one or two seeds.
+    """The 95 % bootstrap interval (BCa) of each row's mean; None for rows of fewer than four seeds.
 
     Rows whose values are all the same get an interval without width: resampling cannot tell more.
     """
@@ -83,9 +83,9 @@ def mean_intervals(rows: Sequence[Sequence[float]]) -> list[Interval | None]:
     found: list[Interval | None] = [None] * len(rows)
     by_size: dict[int, list[int]] = {}  # rows of one size are resampled together, which is faster
     for at, row in enumerate(rows):
-        if len(row) > 2 and max(row) - min(row) < SAME:
+        if len(row) >= LEAST and max(row) - min(row) < SAME:
             found[at] = row[0], row[0]
-        elif len(row) > 2:
+        elif len(row) >= LEAST:
             by_size.setdefault(len(row), []).append(at)
     for places in by_size.values():
         again = bootstrap(
@@ -113,11 +113,13 @@ def spread_interval(published: tuple[float, float], seeds: int) -> Interval:
 def difference(
     ours: Spread, theirs: Spread, rounding: float = 0.0, level: float = LEVEL
 ) -> Difference | None:
-    """Our mean less theirs, with Welch's interval, wider by the rounding; None for a single seed."""
+    """Our mean less theirs, with Welch's interval, wider by the rounding; None for fewer than four seeds."""
     from scipy.stats import t
 
     (mean, std, seeds), (other_mean, other_std, other_seeds) = ours, theirs
     if mean is None or other_mean is None or std is None or other_std is None:
+        return None
+    if min(seeds, other_seeds) < LEAST:
         return None
     own, other = std**2 / seeds, other_std**2 / other_seeds
     gap, error, half = mean - other_mean, sqrt(own + other), rounding

@@ -10,7 +10,7 @@ widened by the rounding of what was published. Then
   lower: a mean over seeds that have learned their data and seeds that have not is not what was published.
 
 Among fewer than ten seeds a kind of seed that makes up a quarter of all may be missing: they never reproduce
-a number, and their spread is taken to be at least the published one.
+a number, and their spread is taken to be at least the published one. Fewer than four decide nothing.
 
 Example:
     >>> from ctlpp.statistics.summary import summarise
@@ -25,7 +25,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ctlpp.statistics.published import ROUNDING, SEEDS, Published
-from ctlpp.statistics.summary import FEWEST, LEVEL, Interval, Summary, difference
+from ctlpp.statistics.summary import FEWEST, LEAST, LEVEL, Interval, Summary, difference
 
 REPRODUCED, HIGHER, LOWER, UNDECIDED = "reproduced", "higher", "lower", "undecided"
 NEGLIGIBLE = 0.02  # of accuracy
@@ -45,7 +45,7 @@ class Verdict:
 
 def judge(ours: Summary, published: tuple[float, float]) -> Verdict:
     """Our seeds against a published mean and standard deviation."""
-    if ours.std is None or ours.mean is None:
+    if ours.std is None or ours.mean is None or ours.seeds < LEAST:
         return Verdict(UNDECIDED, None if ours.mean is None else ours.mean - published[0])
     few = ours.seeds < FEWEST
     own = ours.mean, max(ours.std, published[1]) if few else ours.std, ours.seeds
