@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from matplotlib.figure import Figure
 from tests.figures.conftest import assert_inside
 
+from ctlpp.figures.data import Line, draw_data
 from ctlpp.figures.results import (
     Cell,
     Dots,
@@ -53,7 +54,9 @@ def history(seeds: int = 3) -> History:
 PANELS = {("ndr", "R"): history(), ("lstm", "A"): history(1)}
 PAIR = Pair("ndr", "R", {"distinct": DOTS, "repeated": DOTS}, {"distinct": history()}, (0.75, 0.27))
 CORRELATION = Correlation(25, 0.8, 0.5, 0.9, 0.7, 0.4, 0.9)
+LINES = [Line(model, data, history()) for model in ("lstm", "ndr") for data in ("authors", "clean")]
 DRAWINGS: dict[str, Callable[[], Figure]] = {
+    "data": lambda: draw_data(LINES, {"ndr": (0.34, 0.26)}),
     "table1": lambda: draw_table1(ENTRIES),
     "one entry": lambda: draw_table1(ENTRIES[:1]),
     "curves": lambda: draw_learning(PANELS),
@@ -107,6 +110,13 @@ def test_every_seed_of_the_table_is_a_dot_and_kinds_of_data_do_not_mix() -> None
     assert len(places) == 12
     assert all(before[1] < after[0] for before, after in pairwise(places))
     assert len({line.get_color() for line in marks}) == len(DATA) == 4
+
+
+def test_the_figure_of_the_data_says_how_many_seeds_have_learned() -> None:
+    with style():
+        words = texts(draw_data([Line("ndr", "clean", history())], {}))
+    assert "3 of 3" in words
+    assert "NDR on A" in words
 
 
 @given(values=st.lists(st.floats(0, 1), min_size=1, max_size=60), width=st.floats(0.01, 0.5))

@@ -34,6 +34,12 @@ def test_a_crowd_is_settled_when_all_its_seeds_are_good_and_still() -> None:
     assert not history(1.0, 1.0, 1.0, 1.0).settled(0, 0.99, 0.005, [])  # off unless asked for
 
 
+def test_a_seed_has_learned_from_the_step_on_that_it_stays_above_a_level() -> None:
+    first, second = history(0.1, 1.0, 0.2, 1.0, 1.0).learned_at(0.95)
+    assert (first, second) == (3, 0)
+    assert math.isnan(history(0.1, 1.0, 0.2).learned_at(0.95)[0])
+
+
 def test_a_history_comes_back_from_its_files_by_split_length_and_seed(tmp_path: Path) -> None:
     path, other = tmp_path / "metrics.parquet", tmp_path / "other.parquet"
     rows = [

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from ctlpp.analysis.folder import read_analysis
 from ctlpp.analysis.geometry import Clustering
 from ctlpp.analysis.inputs import Inputs
+from ctlpp.figures.data import Line, draw_data
 from ctlpp.figures.pairs import Matrices, draw_side_by_side, draw_symbols
 from ctlpp.figures.results import (
     Cell,
@@ -30,22 +31,31 @@ from ctlpp.figures.style import DATA_NAMES, render, style
 from ctlpp.report.compare import SPLITS
 from ctlpp.reproduce.results import CONDITIONS, Results
 from ctlpp.reproduce.run_result import RunResult
-from ctlpp.runs.folder import RunRecord
-from ctlpp.runs.history import SeedResult
-from ctlpp.runs.untrusted import DamagedError
+from ctlpp.runs.folder import RunRecord, read_run, run_folders
+from ctlpp.runs.history import SeedResult, read_history
+from ctlpp.runs.untrusted import DamagedError, as_dict, as_str
 from ctlpp.statistics import published as paper
+from ctlpp.statistics.summary import ENOUGH
 from ctlpp.storage.folder import task_from_dict
 
 FORMATS = ("png", "pdf")  # for the page, and for print
 DOTS = 200  # an inch, of a PNG
 VARIANTS = ("A", "R")
+WRITTEN = {  # data of runs in OUT/authors-data: of the authors' generator, or changed from such
+    "A": "generator's files",
+    "A-fresh-streams": "generator's, no nesting or twins",
+    "A-single-pairs": "generator's, each pair once",
+    "A-other-table": "generator's, our table 0",
+    "A-n7-doubled": "clean, repeats, pairs twice",
+    "A-clean-doubled": "clean, pairs twice",
+}
 SIMILARITY = ["seed", "value", "clusters", "order", "cosines"]
 EXAMPLES = ("success-R", "failure-R", "failure-A")  # seeds whose similarity matrices are drawn
 NAMES = (
     "table1",
     *(f"{what}-{condition}" for what in ("curves", "lengths") for condition in CONDITIONS),
     *(f"repeats-{variant}" for variant in VARIANTS),
-    *("staged", "tables", "predictors", "similarity"),
+    *("data", "staged", "tables", "predictors", "similarity"),
     *(f"similarity-{name}" for name in EXAMPLES),
 )  # all that may be drawn
 Drawings = Iterator[tuple[str, Callable[[], Figure]]]
@@ -53,7 +63,7 @@ Drawings = Iterator[tuple[str, Callable[[], Figure]]]
 
 def draw_all(results: Results, formats: Sequence[str] = FORMATS) -> Iterator[tuple[str, bytes]]:
     """Every figure in every format: file name and content."""
-    makers = (_table1, _curves, _repeats, _staged, _function_tables, _predictors, _similarity)
+    makers = (_table1, _curves, _data, _repeats, _staged, _function_tables, _predictors, _similarity)
     for name, draw in (drawing for make in makers for drawing in make(results)):
         with style():
             figure = draw()
@@ -98,6 +108,30 @@ def _curves(results: Results) -> Drawings:
         if curves := {place: run.history for place, run in results.on(condition).items() if run.history}:
             yield f"curves-{condition}", partial(draw_learning, curves)
             yield f"lengths-{condition}", partial(draw_by_length, curves)
+
+
+def _data(results: Results) -> Drawings:
+    """On A, what is learned from each kind of data: from the authors' down to the paper's text."""
+    lines: dict[str, list[Line]] = {name: [] for name in (*CONDITIONS, *WRITTEN.values())}
+    for condition in CONDITIONS:
+        for (model, variant), run in results.on(condition).items():
+            if variant == "A" and run.history:
+                lines[condition].append(Line(model, DATA_NAMES[condition], run.history))
+    for run in results.asked("data"):
+        if run.planned and run.history and run.planned.special:
+            words = ", ".join([run.first.protocol, *run.planned.special])
+            lines[run.first.protocol].append(Line(run.first.model, words, run.history))
+    for folder in run_folders(results.folder / "authors-data"):
+        record = read_run(folder, with_history=True)
+        words = WRITTEN.get(as_str(as_dict(record.config.get("about")).get("data")), "")
+        if words and record.variant == "A" and record.state == "finished":
+            lines[words].append(Line(record.model, words, read_history(folder / "metrics.parquet")))
+    first, *others = CONDITIONS
+    ordered = [line for name in (first, *WRITTEN.values(), *others) for line in lines[name]]
+    ordered = [line for line in ordered if len(line.history.seeds) >= ENOUGH]
+    known = {model: row.ood for (model, variant), row in paper.PUBLISHED.items() if variant == "A"}
+    if ordered and not results.is_miniature:
+        yield "data", partial(draw_data, ordered, known)
 
 
 def _repeats(results: Results) -> Drawings:

@@ -224,11 +224,10 @@ def _learning(history: History | None) -> Row:
     """When seeds came above 0.95 IID to stay, and how far the mean OOD accuracy moved in the last tenth."""
     if history is None or not len(history.steps) or ("iid", 0) not in history.accuracy:
         return {}
-    above = np.nan_to_num(history.accuracy["iid", 0]) > paper.LEARNED  # (E, S)
-    lasting = np.logical_and.accumulate(above[::-1])[::-1]
-    learned = sorted(int(history.steps[column.argmax()]) for column in lasting.T if column.any())
+    steps = history.learned_at(paper.LEARNED)
+    learned = sorted(map(int, steps[np.isfinite(steps)]))
     late = history.steps > LATE * history.steps[-1]  # (E,)
-    half = -(-above.shape[1] // 2)  # of all seeds, rounded up
+    half = -(-len(steps) // 2)  # of all seeds, rounded up
     means = np.ma.masked_invalid(history.accuracy["ood", 0]).mean(axis=1).filled(np.nan)
     moved = np.nan if late.all() else float(means[-1] - means[~late][-1])
     return {

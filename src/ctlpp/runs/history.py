@@ -150,6 +150,12 @@ class History:
         curve = self.accuracy.get((split, length))
         return np.full(len(self.seeds), np.nan) if curve is None or not len(curve) else np.asarray(curve[-1])
 
+    def learned_at(self, level: float, split: str = "iid") -> Array:
+        """The step from which on each seed's accuracy stays above a level, (S,); nan where it does not."""
+        above = np.nan_to_num(self.accuracy[split, 0]) > level  # (E, S)
+        lasting = np.logical_and.accumulate(above[::-1])[::-1]
+        return np.where(lasting.any(axis=0), self.steps[lasting.argmax(axis=0)], np.nan)
+
     def scores(self) -> list[Score]:
         """The rows of `metrics.parquet`, in the order they came."""
         return [
