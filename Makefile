@@ -39,7 +39,7 @@ clean:
 	$(PYTHON) -m venv .venv
 
 .venv/user: pyproject.toml constraints.txt | .venv/bin/python
-	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e .
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[cluster]'
 	touch $@
 
 .venv/dev: pyproject.toml constraints.txt | .venv/bin/python

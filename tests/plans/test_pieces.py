@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.plans.small import small_run
 
-from ctlpp.plans.pieces import MOST_SEEDS, RunStatus, cut, run_status, take
+from ctlpp.files import BusyError
+from ctlpp.plans.pieces import MOST_SEEDS, RunStatus, claim, cut, run_status
 from ctlpp.plans.planned import PlannedRun
 from ctlpp.plans.work import WorkSettings, carry_out
 
@@ -113,8 +114,12 @@ def test_a_piece_is_not_taken_if_one_of_its_seeds_has_gone_to_another_process_me
 ) -> None:
     (mine,) = run_status(tmp_path, RUN).to_do
     (theirs,) = run_status(tmp_path, replace(RUN, seeds=(2, 3, 4))).to_do
-    assert take(theirs)
-    assert not take(mine)
+    with (
+        claim(theirs),
+        pytest.raises(BusyError, match="another process has taken some of its seeds"),
+        claim(mine),
+    ):
+        pass
     assert not mine.folder.exists()
 
 

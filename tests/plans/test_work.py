@@ -17,10 +17,10 @@ import safetensors.torch
 from tests.plans.small import small_run
 
 import ctlpp.training.train
-from ctlpp.files import lock
+from ctlpp.files import BusyError, lock
 from ctlpp.models.zoo import build
 from ctlpp.plans import work
-from ctlpp.plans.pieces import run_status
+from ctlpp.plans.pieces import Piece, run_status
 from ctlpp.plans.planned import PlannedRun
 from ctlpp.plans.work import Deadline, MachineError, Outcome, WorkSettings, carry_out
 from ctlpp.training.loop import Interrupted
@@ -41,7 +41,7 @@ class Desk:
         self.seen = []
         return carry_out(plan, self.out, replace(PLAIN, **changes), self.watch)
 
-    def watch(self, title: str) -> object:
+    def watch(self, title: str, piece: Piece) -> object:
         return SimpleNamespace(
             on_start=lambda config, step: self.seen.append((title, f"step {step}")),
             on_note=lambda line: self.seen.append((title, line)),
@@ -82,7 +82,7 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> dict[str, BaseException]:
 def test_every_piece_is_trained_and_watched_and_a_second_time_nothing_is_touched(
     desk: Desk, workers: int
 ) -> None:
-    outcome = desk.carry_out(ON_R, ON_A, workers=workers)
+    outcome = desk.carry_out(ON_R, ON_A, on="local", workers=workers)
     assert sorted(outcome.done) == sorted([desk.folder(ON_R), desk.folder(ON_A)])
     assert replace(outcome, done=[]) == Outcome(seeds=3)
     on_r, on_a = (
@@ -91,7 +91,7 @@ def test_every_piece_is_trained_and_watched_and_a_second_time_nothing_is_touched
     assert sorted(desk.seen) == [(on_r, "step 0"), (on_a, "step 0")]
     assert [seed["seed"] for seed in desk.result(ON_R)] == [0, 1]
     before = desk.files()
-    assert desk.carry_out(ON_R, ON_A, workers=workers) == Outcome(seeds=3)
+    assert desk.carry_out(ON_R, ON_A, on="local", workers=workers) == Outcome(seeds=3)
     assert desk.files() == before
 
 
@@ -184,12 +184,12 @@ def test_a_piece_that_another_process_works_on_is_left_to_it(desk: Desk) -> None
 def test_a_piece_that_the_other_process_has_finished_meanwhile_is_not_called_busy(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def finished_elsewhere(piece: Any) -> bool:
+    def finished_elsewhere(piece: Any) -> Any:
         monkeypatch.undo()
         assert desk.carry_out(piece.run).done == [piece.folder]
-        return False
+        raise BusyError("theirs")
 
-    monkeypatch.setattr(work, "take", finished_elsewhere)
+    monkeypatch.setattr(work, "claim", finished_elsewhere)
     assert desk.carry_out(ON_R) == Outcome(seeds=2)
 
 

@@ -18,6 +18,7 @@ from ctlpp.files import UserError
 
 if TYPE_CHECKING:
     from ctlpp.cli.output import TrainingDisplay
+    from ctlpp.plans.pieces import Piece
     from ctlpp.plans.planned import PlannedRun
     from ctlpp.plans.work import Outcome, WorkSettings
 
@@ -195,7 +196,7 @@ def demo(
     Kill it whenever you like: the same command goes on.
     """
     from ctlpp.benchmark.dataset import generate
-    from ctlpp.plans.work import WorkSettings, carry_out
+    from ctlpp.plans.work import LOCAL, WorkSettings, carry_out
     from ctlpp.report.page import write_report
     from ctlpp.reproduce.plan import demo_plan
     from ctlpp.storage.proof import check
@@ -205,7 +206,7 @@ def demo(
             shutil.rmtree(out / part, ignore_errors=True)
     runs, page = demo_plan(seeds, steps), (out / "report.html").resolve()
     workers = min(len(runs), os.cpu_count() or 1)
-    settings = WorkSettings(device="cpu", workers=workers, figures=True, retry=True)
+    settings = WorkSettings(device="cpu", on=LOCAL, workers=workers, figures=True, retry=True)
     with one_line_errors():
         for variant, options in {run.variant: run.options for run in runs}.items():
             folder = out / "data" / variant
@@ -244,7 +245,7 @@ def print_accuracies(runs: Sequence[PlannedRun], out: Path, last: str) -> None:
 
 
 @contextmanager
-def live_table() -> Iterator[Callable[[str], TrainingDisplay]]:
+def live_table() -> Iterator[Callable[[str, Piece], TrainingDisplay]]:
     """Shows on stderr how pieces are trained; gives what makes an observer for the title of a piece."""
     from rich.console import Console
     from rich.live import Live
@@ -256,7 +257,7 @@ def live_table() -> Iterator[Callable[[str], TrainingDisplay]]:
     console = Console(stderr=True, highlight=False)
     shown: list[TrainingDisplay] = []
 
-    def watch(title: str) -> TrainingDisplay:
+    def watch(title: str, piece: Piece) -> TrainingDisplay:
         shown.append(TrainingDisplay(title, console))
         return shown[-1]
 

@@ -11,16 +11,16 @@ Example:
 from __future__ import annotations
 
 import re
-import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ctlpp.benchmark.variants import Settings
-from ctlpp.files import UserError, lock, make_folder, write_json
-from ctlpp.plans.planned import REPEATS, PlannedRun, current_name, seconds
+from ctlpp.benchmark.variants import VARIANTS, Settings
+from ctlpp.files import BusyError, UserError, lock, make_folder, write_json
+from ctlpp.plans.planned import REPEATS, PlannedRun, current_name, describe_task, seconds
 from ctlpp.runs.folder import read_run
 from ctlpp.runs.untrusted import DamagedError, as_dict, as_list, as_str, read_json
 from ctlpp.training.recipe import watching
@@ -94,15 +94,17 @@ def cut(seeds: Sequence[int], at_most: int | None = None) -> list[tuple[int, ...
 
 def find_pieces(out: Path, run: PlannedRun) -> list[Piece]:
     """The pieces of a run that exist, checked to be what they should be; other folders are left alone."""
-    pieces = []
-    for folder in sorted((out / "runs").glob("*/*-*")):
-        if current_name(folder.parent.name) != run.name:
-            continue
+    return [_read_piece(folder, seeds, run) for folder, seeds in _places(out, run)]
+
+
+def _places(out: Path, run: PlannedRun) -> Iterator[tuple[Path, tuple[int, ...]]]:
+    """Folders of a run's pieces, with the seeds that their names say."""
+    named = [path for path in (out / "runs").glob("*") if current_name(path.name) == run.name]
+    for folder in sorted(piece for path in named for piece in path.glob("*-*")):
         name = re.fullmatch(r"(\d{1,10})-(\d{1,10})", folder.name)
         seeds = range(int(name[1]), int(name[2]) + 1) if name and folder.is_dir() else range(0)
         if 0 < len(seeds) <= MOST_SEEDS:
-            pieces.append(_read_piece(folder, tuple(seeds), run))
-    return pieces
+            yield folder, tuple(seeds)
 
 
 def _read_piece(folder: Path, seeds: tuple[int, ...], run: PlannedRun) -> Piece:
@@ -132,6 +134,10 @@ def saved_step(folder: Path) -> int:
 def first_mismatch(config: dict[str, Any], run: PlannedRun) -> str:
     """In what the config of a run is not what the plan has; empty if in nothing."""
     task, options = as_dict(config.get("task")), run.options
+    if as_dict(as_dict(config.get("about")).get("code")) != dict(run.code):
+        return "was trained with other code of its model"
+    if run.variant not in VARIANTS:
+        return _mismatch_on_own_data(config, run)
     repeats = {name: options.pop(name) for name in (REPEATS,) if name in options}
     settings = Settings(variant=run.variant, **options)
     wanted = {name: getattr(run, name) for name in ("model", "variant", "protocol", "preset")}
@@ -142,6 +148,18 @@ def first_mismatch(config: dict[str, Any], run: PlannedRun) -> str:
     wanted |= {name: getattr(settings, name) for name in (*names, "symbols", "functions")}
     found |= {name: task.get(name) for name in names}
     found |= {"symbols": len(as_list(task.get("symbols"))), "functions": len(as_dict(task.get("functions")))}
+    return _first_difference(wanted, found)
+
+
+def _mismatch_on_own_data(config: dict[str, Any], run: PlannedRun) -> str:
+    """The same for a graph of one's own and for a dataset folder."""
+    if as_dict(config.get("task")) != describe_task(run):
+        return f"was trained on other data than {run.variant} has now"
+    wanted = {"model": run.model, "preset": run.preset, **dict(run.sizes), **asdict(run.recipe)}
+    return _first_difference(wanted, config | as_dict(config.get("options")) | as_dict(config.get("recipe")))
+
+
+def _first_difference(wanted: dict[str, Any], found: dict[str, Any]) -> str:
     for name, value in wanted.items():
         value = list(value) if isinstance(value, tuple) else value
         if name not in watching(wanted) and found.get(name) != value:
@@ -149,14 +167,17 @@ def first_mismatch(config: dict[str, Any], run: PlannedRun) -> str:
     return ""
 
 
-def take(piece: Piece) -> bool:
-    """Make the folder of a new piece; false if another process has taken one of its seeds meanwhile."""
-    with lock(piece.out / ".locks" / "all", wait=True):
-        others = [other for other in find_pieces(piece.out, piece.run) if other.folder != piece.folder]
-        if not piece.folder.exists() and any({*other.seeds} & {*piece.seeds} for other in others):
-            return False
+@contextmanager
+def claim(piece: Piece) -> Iterator[None]:
+    """Hold a piece and make its folder; BusyError if another process has it, or one of its seeds."""
+    locks = piece.out / ".locks"
+    with lock(locks / "all", wait=True):
+        others = [seeds for folder, seeds in _places(piece.out, piece.run) if folder != piece.folder]
+        if not piece.folder.exists() and any({*seeds} & {*piece.seeds} for seeds in others):
+            raise BusyError("another process has taken some of its seeds")
         make_folder(piece.folder)
-    return True
+    with lock(locks / f"{piece.run.name}.{piece.folder.name}"):
+        yield
 
 
 def check_place(out: Path) -> None:
@@ -168,14 +189,10 @@ def check_place(out: Path) -> None:
         raise UserError(f"{out} holds other files ({names[0]}, …): choose an empty or a new folder as ‹out›")
 
 
-def note_failure(folder: Path, error: BaseException) -> str:
-    """Write down why a piece failed; gives the reason in one line."""
-    first = str(error).partition("\n")[0]
-    reason = first if isinstance(error, ValueError) else f"{type(error).__name__}: {first}"
+def note_failure(folder: Path, reason: str, traceback: Sequence[str]) -> None:
+    """Write down why a piece failed."""
     when = datetime.now(UTC).isoformat(timespec="seconds")
-    note = {"reason": reason, "when": when, "traceback": traceback.format_exception(error)}
-    write_json(_failure_of(folder), note)
-    return reason
+    write_json(_failure_of(folder), {"reason": reason, "when": when, "traceback": [*traceback]})
 
 
 def read_failure(folder: Path) -> str:

@@ -10,9 +10,11 @@ Example:
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +22,9 @@ from ctlpp.benchmark.variants import Settings
 from ctlpp.models import DEFAULT_PRESET
 from ctlpp.training.recipe import Recipe, recipe_for
 from ctlpp.words import OLD_PROTOCOLS
+
+if TYPE_CHECKING:
+    from ctlpp.benchmark.dataset import Dataset
 
 Options = tuple[tuple[str, Any], ...]  # keyword arguments, hashable
 
@@ -41,6 +46,7 @@ class PlannedRun:
     preset: str = DEFAULT_PRESET
     sizes: Options = ()  # of the model, where they are not the preset's
     changes: Options = ()  # to the preset's recipe
+    code: tuple[tuple[str, str], ...] = ()  # files of the model's own, with their sha256
     experiments: tuple[str, ...] = ()  # the parts of the paper that ask for it
     ended: bool = False  # what has run is shown, nothing more is trained
 
@@ -53,6 +59,11 @@ class PlannedRun:
     def steps(self) -> int:
         """Of its recipe."""
         return self.recipe.steps
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What its folders note of it."""
+        return {"cell": self.name} | ({"code": dict(self.code)} if self.code else {})
 
     @property
     def options(self) -> dict[str, Any]:
@@ -107,6 +118,30 @@ def _words(option: str, value: object, between: str = "") -> str:
     return f"{option}{' ' if option and isinstance(value, str) else between}{value}"
 
 
+def draw_data(run: PlannedRun) -> Dataset:
+    """The data of a run: generated, or read if its variant is a dataset folder."""
+    from ctlpp.benchmark.dataset import generate
+    from ctlpp.storage.folder import load
+
+    if Path(run.variant).is_dir():
+        return load(run.variant)
+    return generate(run.variant, **run.options)
+
+
+def describe_task(run: PlannedRun) -> dict[str, Any]:
+    """The task of a run, as its folders have it; without drawing the data."""
+    from ctlpp.benchmark.task import make_task
+    from ctlpp.storage.folder import read_task, task_to_dict
+
+    if Path(run.variant).is_dir():
+        task, recipe, _ = read_task(Path(run.variant))
+    else:
+        settings = Settings(variant=run.variant, **run.options)
+        task, recipe = make_task(settings), settings.of_splits()
+    found: dict[str, Any] = json.loads(json.dumps(task_to_dict(task, recipe, {})))
+    return found
+
+
 DEVICES = {"cuda": "one NVIDIA H200", "cpu": "two CPU cores"}  # where this was measured
 START = {"cuda": 50.0, "cpu": 0.0}  # seconds, once: kernels are compiled
 
@@ -123,6 +158,7 @@ _QUICK: dict[str, dict[str, Mapping[int, float]]] = {
     "cuda": {"lstm": {1: 0.5, 50: 0.01}, "transformer": {1: 1.0, 50: 0.02}, "ndr": {1: 2.0, 100: 0.02}},
     "cpu": {"lstm": {1: 6.0, 4: 1.6}, "transformer": {1: 30.0, 2: 16.0}, "ndr": {1: 30.0, 2: 17.0}},
 }
+_LIKE = {"lstm_uni": "lstm", "gru": "lstm", "rnn": "lstm", "transformer_untied": "transformer"}
 _BATCH = {"quick": 32}  # with which it was measured; 512 otherwise
 _AROUND = {"cuda": 10.0, "cpu": 3.0}  # seconds a piece: beginning, evaluations, analysis
 
@@ -131,12 +167,25 @@ def seconds(run: PlannedRun, seeds: int, device: str = "cuda", steps: int | None
     """For training so many seeds of a planned run in one piece, with all that belongs to it.
 
     Between the crowds that were measured a step takes a straight line, beyond them it is in proportion.
+    A model that was not measured is taken for the one like it, your own for an NDR.
     """
     if not seeds:
         return 0.0
-    each = (_QUICK if run.preset == "quick" else _FULL)[device][run.model]
+    measured = (_QUICK if run.preset == "quick" else _FULL)[device]
+    each = measured.get(_LIKE.get(run.model, run.model), measured["ndr"])
     crowd = seeds * run.recipe.batch / _BATCH.get(run.preset, 512)
     most = max(each)
     step = np.interp(min(crowd, most), list(each), [many * time for many, time in each.items()])
     milliseconds = float(step) * max(1.0, crowd / most)
     return (run.steps if steps is None else steps) * milliseconds / 1000 + _AROUND[device]
+
+
+def seeds_within(run: PlannedRun, minutes: float, device: str) -> int:
+    """How many seeds can be trained together in so many minutes: at least one, and all if stopping early.
+
+    When a run stops early depends on all of its seeds, so it is never cut.
+    """
+    most = len(run.seeds)
+    if run.recipe.early_stop:
+        return most
+    return max((n for n in range(1, most + 1) if seconds(run, n, device) <= 60 * minutes), default=1)

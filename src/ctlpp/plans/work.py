@@ -1,36 +1,35 @@
 """Carry out a plan, piece by piece: train, analyse, keep what is to be kept.
 
 All of it can be killed and is taken up again: what is finished is skipped, what is begun is resumed.
+One process works here; more than one, or other machines, are `ctlpp.plans.cluster`.
 """
 
 from __future__ import annotations
 
 import errno
 import gc
-import multiprocessing
 import os
+import re
 import shutil
 import signal
+import traceback
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
-from threading import Thread
 from time import time
-from typing import Any, ClassVar
 
 from ctlpp.analysis.folder import read_analysis
-from ctlpp.files import BusyError, UserError, cannot_write, lock, make_folder, write_atomically
-from ctlpp.plans.pieces import Piece, forget_failure, note_failure, run_status, take
-from ctlpp.plans.planned import PlannedRun
+from ctlpp.files import BusyError, UserError, cannot_write, make_folder, write_atomically
+from ctlpp.plans.pieces import Piece, claim, forget_failure, note_failure, run_status
+from ctlpp.plans.planned import PlannedRun, draw_data, seeds_within
 from ctlpp.runs.folder import read_run
 from ctlpp.runs.history import SeedResult, tell
 from ctlpp.runs.untrusted import DamagedError
 from ctlpp.words import plural
 
-Watch = Callable[[str], object]  # told the title of a piece, gives an observer of its training
-End = tuple[str, str]  # "done", "busy" (another process has it), or "failed" and why
+Watch = Callable[[str, Piece], object]  # told of a piece and its title, gives an observer of its training
+HERE, LOCAL = "", "local"  # places: this process, processes of this machine
 _MACHINE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM}
 
 
@@ -39,8 +38,11 @@ class WorkSettings:
     """How a plan is to be carried out."""
 
     device: str = "auto"
-    workers: int = 1  # processes of one thread each; more than one for small models on a CPU
-    seeds_a_piece: int | None = None  # at most; else all that are missing
+    on: str = HERE  # "local" for processes of this machine, a scheduler "tcp://…", or a TOML file of a queue
+    workers: int | None = None  # local processes, else one a GPU, or one a CPU core
+    code: tuple[Path, ...] = ()  # files of models, for workers that do not have them
+    seeds_a_piece: int | None = None  # at most; else all that are missing …
+    piece_minutes: float = 60.0  # … or on workers as many as fit into this, by estimate
     analysis: bool = True  # look inside every seed, as `ctlpp analyze` does
     figures: bool = False  # and draw it
     small: bool = False  # drop the checkpoint of what is finished
@@ -53,8 +55,21 @@ class WorkSettings:
             value = getattr(self, name)
             if value is not None and not value >= least:
                 raise UserError(f"‹{name}› {value}: must be {least} or more")
+        if self.on not in (HERE, LOCAL) and not re.match(r"(tcp|tls)://.|.+\.toml$", self.on):
+            raise UserError(f"‹on› {self.on}: choose from local, tcp://HOST:PORT, or a TOML file of a queue")
+        if (self.on not in (HERE, LOCAL) or (self.workers or 1) > 1) and find_spec("distributed") is None:
+            raise UserError("more than one process: Dask is not installed; pip install 'ctlpp[cluster]'")
         if self.keep_weights is not None and not self.small:
             raise UserError(f"‹keep_weights› {self.keep_weights}: without ‹small› all weights are kept")
+
+
+@dataclass(frozen=True)
+class End:
+    """How the work on a piece has ended."""
+
+    state: str  # done, busy (another process has it), failed, or machine: that has failed, not the piece
+    reason: str = ""
+    traceback: tuple[str, ...] = ()  # if it is to be noted beside the piece
 
 
 @dataclass
@@ -92,22 +107,32 @@ def carry_out(
     plan: Sequence[PlannedRun],
     out: Path,
     settings: WorkSettings,
-    watch: Watch = lambda title: None,
+    watch: Watch = lambda title, piece: None,
     changed: Callable[[], None] = lambda: None,
 ) -> Outcome:
     """Do whatever the planned runs still need; `changed` is called whenever a piece is through."""
     outcome = Outcome()
-    pieces = [piece for run in plan for piece in pieces_to_work_on(out, run, settings)]
+    work, kind = _one_by_one, ""
+    if settings.on not in (HERE, LOCAL) or count_workers(settings) > 1:
+        from ctlpp.plans.cluster import side_by_side as work
+        from ctlpp.plans.places import device_kind
+
+        kind = device_kind(settings)
+    pieces = [piece for run in plan for piece in pieces_to_work_on(out, run, settings, kind)]
     if not settings.retry:
         outcome.failed = {piece.folder: piece.failure for piece in pieces if piece.failure}
         pieces = [piece for piece in pieces if not piece.failure]
     make_folder(out)
-    work = _one_by_one if settings.workers == 1 else _side_by_side
-    for piece, (state, reason) in work(pieces, settings, watch):
-        if state == "failed":
-            outcome.failed[piece.folder] = reason
+    for piece, end in work(pieces, settings, watch) if pieces else ():
+        if end.traceback:
+            note_failure(piece.folder, end.reason, end.traceback)
+        if end.state == "machine":
+            again = ": start again, with ‹retry=True›" if end.traceback else ""
+            raise MachineError(end.reason + again)
+        if end.state == "failed":
+            outcome.failed[piece.folder] = end.reason
         else:
-            (outcome.done if state == "done" else outcome.busy).append(piece.folder)
+            (outcome.done if end.state == "done" else outcome.busy).append(piece.folder)
         changed()
     trained = {run.name: {*run_status(out, run).finished} for run in plan}
     outcome.seeds = sum(map(len, trained.values()))
@@ -116,15 +141,29 @@ def carry_out(
     return outcome
 
 
-def pieces_to_work_on(out: Path, run: PlannedRun, settings: WorkSettings) -> list[Piece]:
-    """The pieces of a run that need anything at all."""
-    status = run_status(out, run, settings.seeds_a_piece)
+def count_workers(settings: WorkSettings) -> int:
+    """Processes of this machine: one a GPU, else one a core; just this one without Dask."""
+    import torch
+
+    if settings.on == HERE or find_spec("distributed") is None:
+        return 1
+    if settings.workers or settings.device.startswith("cuda:"):
+        return settings.workers or 1
+    gpus = torch.cuda.device_count() if settings.device != "cpu" and torch.cuda.is_available() else 0
+    return gpus or os.cpu_count() or 1
+
+
+def pieces_to_work_on(out: Path, run: PlannedRun, settings: WorkSettings, kind: str = "") -> list[Piece]:
+    """The pieces of a run that need anything at all, cut for workers of a kind: cpu or cuda."""
+    fit = seeds_within(run, settings.piece_minutes, kind) if kind else None
+    status = run_status(out, run, settings.seeds_a_piece or fit)
     trained = [piece for piece in status.found if piece.finished and (piece.folder / "checkpoint").is_dir()]
     after = [piece for piece in trained if settings.small or _needs_analysis(piece.folder, settings)]
     return sorted([*status.to_do, *after], key=lambda piece: piece.seeds)
 
 
-def _titled(pieces: Sequence[Piece]) -> Iterator[tuple[Piece, str]]:
+def titled(pieces: Sequence[Piece]) -> Iterator[tuple[Piece, str]]:
+    """With their titles."""
     for number, piece in enumerate(pieces, 1):
         yield piece, f"{number} of {len(pieces)}: {piece.run.name}, seeds {piece.folder.name}"
 
@@ -132,105 +171,44 @@ def _titled(pieces: Sequence[Piece]) -> Iterator[tuple[Piece, str]]:
 def _one_by_one(pieces: Sequence[Piece], settings: WorkSettings, watch: Watch) -> Iterator[tuple[Piece, End]]:
     """Work in this process."""
     deadline = Deadline(settings.minutes)
-    for piece, title in _titled(pieces):
+    for piece, title in titled(pieces):
         deadline.check()
-        yield piece, attempt(piece, settings, [watch(title), deadline])
-
-
-def _side_by_side(
-    pieces: Sequence[Piece], settings: WorkSettings, watch: Watch
-) -> Iterator[tuple[Piece, End]]:
-    """Work in processes of their own; after Ctrl-C none begins another piece."""
-    deadline, left = Deadline(settings.minutes), list(_titled(pieces))
-    running: dict[Future[End], Piece] = {}
-    watches: dict[str, object] = {}
-    context = multiprocessing.get_context("spawn")
-    events, stop = context.Queue(), context.Event()
-    with ProcessPoolExecutor(settings.workers, context, _start_worker, (events, stop)) as pool:
+        observers = [watch(title, piece), deadline]
         try:
-            while left or running:
-                while left and len(running) < settings.workers:
-                    deadline.check()
-                    piece, title = left.pop(0)
-                    watches[title] = watch(title)
-                    observers = [_Sender(title), deadline]
-                    running[pool.submit(attempt, piece, settings, observers)] = piece
-                done, _ = wait(running, timeout=0.2)
-                while not events.empty():
-                    title, event, facts = events.get()
-                    tell([watches[title]], event, *facts)
-                for future in done:
-                    yield running.pop(future), future.result()
-        except KeyboardInterrupt as interrupt:
-            deadline.check()
-            raise KeyboardInterrupt from interrupt  # of all of it, not of what one worker did
-        except BrokenProcessPool as error:
-            raise MachineError("a worker process was killed: the same command goes on") from error
-        finally:
-            stop.set()  # a worker may have missed the interrupt
+            with claim(piece):
+                end = attempt(piece.run, piece.seeds, piece.folder, settings, observers)
+        except BusyError:
+            tell(observers, "on_note", "another process is at it; left to that one")
+            end = End("busy")
+        yield piece, end
 
 
-def _start_worker(events: Any, stop: Any) -> None:
-    """Compute with one thread, and end with the process that shows the work, however that ends."""
-    import torch
-
-    torch.set_num_threads(1)
-    _Sender.events, _Sender.stop = events, stop
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-
-    def end() -> None:
-        parent.join()
-        os._exit(1)
-
-    Thread(target=end, daemon=True).start()
-
-
-@dataclass(frozen=True)
-class _Sender:
-    """An observer in a worker process: sends what it sees to the one that shows it, and stops with it."""
-
-    title: str
-    events: ClassVar[Any]  # the process's own, as it was started with
-    stop: ClassVar[Any]
-
-    def on_start(self, *facts: object) -> None:
-        self.events.put((self.title, "on_start", facts))
-
-    def on_note(self, *facts: object) -> None:
-        self.events.put((self.title, "on_note", facts))
-
-    def on_step(self, *facts: object) -> None:
-        self.events.put((self.title, "on_step", facts))
-        if self.stop.is_set():
-            signal.raise_signal(signal.SIGINT)
-
-    def on_evaluate(self, *facts: object) -> None:
-        self.events.put((self.title, "on_evaluate", facts))
-
-
-def attempt(piece: Piece, settings: WorkSettings, observers: Sequence[object]) -> End:
-    """Work on a piece unless another process does; a failure is noted beside its folder."""
+def attempt(
+    run: PlannedRun,
+    seeds: Sequence[int],
+    folder: Path,
+    settings: WorkSettings,
+    observers: Sequence[object] = (),
+) -> End:
+    """Work on a piece; a failure is part of the answer. Raises BusyError if another process is at it."""
     import torch
 
     try:
-        if not take(piece):
-            raise BusyError("another process has taken some of its seeds")
-        with lock(piece.out / ".locks" / f"{piece.run.name}.{piece.folder.name}"):
-            forget_failure(piece.folder)
-            work_on(piece.run, piece.seeds, piece.folder, settings, observers)
-        return "done", ""
+        forget_failure(folder)
+        work_on(run, seeds, folder, settings, observers)
+        return End("done")
     except BusyError:
-        tell(observers, "on_note", "another process is at it; left to that one")
-        return "busy", ""
+        raise
     except Exception as error:
         if trouble := machine_trouble(error):
-            raise MachineError(trouble) from error
-        reason = note_failure(piece.folder, error)
+            return End("machine", trouble)
+        first = str(error).partition("\n")[0]
+        reason = first if isinstance(error, ValueError) else f"{type(error).__name__}: {first}"
         tell(observers, "on_note", f"failed: {reason}")
+        lines = tuple(traceback.format_exception(error))
         if "CUDA error" in str(error):  # whatever comes after in this process would fail as well
-            raise MachineError(f"the GPU has failed ({reason}): start again, with ‹retry=True›") from error
-        return "failed", reason
+            return End("machine", f"the GPU has failed ({reason})", lines)
+        return End("failed", reason, lines)
     finally:
         gc.collect()
         torch.cuda.empty_cache()
@@ -252,8 +230,6 @@ def work_on(
     observers: Sequence[object] = (),
 ) -> None:
     """Whatever a piece still needs: training, an analysis, a smaller folder."""
-    from ctlpp.benchmark.dataset import generate
-    from ctlpp.figures.run import analyze_run
     from ctlpp.training.train import train
 
     for left in folder.glob(".*.part"):  # by a process that was killed
@@ -261,7 +237,7 @@ def work_on(
     if read_run(folder, with_history=True).state != "finished":  # or a file is lost: training makes it anew
         train(
             run.model,
-            generate(run.variant, **run.options),
+            draw_data(run),
             seeds=seeds,
             recipe=run.recipe,
             preset=run.preset,
@@ -270,11 +246,13 @@ def work_on(
             out=folder,
             resume=(folder / "config.json").exists(),
             observers=observers,
-            about={"cell": run.name},
+            about=run.about,
         )
     if not (folder / "checkpoint").is_dir():
         return
     if _needs_analysis(folder, settings):
+        from ctlpp.figures.run import analyze_run  # with a library of drawings
+
         tell(observers, "on_note", f"analysing {plural(len(seeds))}")
         shutil.rmtree(folder / "analysis", ignore_errors=True)  # one that is damaged
         analyze_run(folder, device=settings.device, figures=settings.figures, formats=["png"])
