@@ -89,7 +89,7 @@ class Crew:
         deadline = Deadline(self.settings.minutes)
         while waiting or self.running:
             deadline.check()
-            while waiting and len(self.running) < 2 * self._count_workers() + 2:
+            while waiting and len(self.running) < self._room():
                 errand = waiting.popleft()
                 try:
                     self._take(errand)
@@ -116,7 +116,14 @@ class Crew:
         with suppress(Exception):  # the scheduler may be gone
             self.client.cancel([*self.running], force=True)
         for errand in self.running.values():
+            with suppress(OSError):  # not if it has begun
+                errand.piece.folder.rmdir()
+                errand.piece.folder.parent.rmdir()
             errand.claim.close()
+
+    def _room(self) -> int:
+        """Pieces to give away: one a worker, and some to begin with as soon as one is through."""
+        return self._count_workers() + max(1, self.workers // 4)
 
     def _count_workers(self, *, now: bool = False) -> int:
         if now or monotonic() - self.counted > 1:
