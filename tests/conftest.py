@@ -17,6 +17,7 @@ settings.register_profile("patient", deadline=None)  # a busy machine is no fail
 settings.load_profile("patient")
 
 KERNELS = Path(__file__).parent / "kernels"
+collect_ignore = ["questions/harness.py"]  # a program: importing it takes seconds
 
 
 def _finds_a_gpu() -> bool:
