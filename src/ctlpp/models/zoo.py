@@ -16,6 +16,7 @@ import inspect
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -109,7 +110,7 @@ def find_model(
         name, own = model, load_callable(model)
     elif callable(model):
         own = model
-        name = f"{getattr(model, '__module__', '?')}:{getattr(model, '__qualname__', type(model).__name__)}"
+        name = name_of(model)
     else:
         raise UserError(
             f"model of type {type(model).__name__}: give a name, package.module:factory or a callable"
@@ -152,6 +153,14 @@ _RULES: dict[Any, tuple[Callable[[object], bool], str]] = {  # by the annotation
     float: (_is_share, "a number from 0 to below 1"),
     bool: (lambda value: isinstance(value, bool), "True or False"),
 }
+
+
+def name_of(own: Callable[..., Any]) -> str:
+    """`package.module:function` of a callable, with what a partial one fixes; for `config.json`."""
+    if isinstance(own, partial):
+        fixed = [*map(repr, own.args), *(f"{key}={value!r}" for key, value in own.keywords.items())]
+        return f"{name_of(own.func)}({', '.join(fixed)})"
+    return f"{getattr(own, '__module__', '?')}:{getattr(own, '__qualname__', type(own).__name__)}"
 
 
 def load_callable(name: str, kind: str = "model", what: str = "factory") -> Any:

@@ -250,6 +250,8 @@ class Training:
             return
         tensors, splits = run.to_tensors()
         tensors |= vars(self.stepper.optimizer) | {"loss_sum": self.loss_sum}
+        if self.stepper.own is not None:
+            tensors |= self.stepper.own.to_tensors()
         facts = {
             "seconds": self._spent(),
             "aside": run.overhead_seconds,
@@ -285,6 +287,8 @@ class Training:
         self.run.restore(tensors, facts)
         for name, tensor in vars(self.stepper.optimizer).items():
             tensor.copy_(tensors[name])
+        if self.stepper.own is not None:
+            self.stepper.own.restore(tensors)
         self.loss_sum.copy_(tensors["loss_sum"])
         self.saved, self.loss_count, self.stopped = facts["step"], facts["loss_count"], facts["stopped"]
         self._note_more_steps(facts.get("planned", self.stepper.recipe.steps))

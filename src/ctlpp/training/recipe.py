@@ -12,7 +12,7 @@ Example:
     ctlpp.files.UserError: lr 0: must be above 0 and at most 1
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from math import cos, pi
 from typing import Any
@@ -34,6 +34,7 @@ _CHOICES = {
     "length_mix": ("natural", "even"),
     "precision": ("auto", "float32", "bf16"),
 }
+OWN_CODE = ("schedule", "optimizer")  # may be functions, or "package.module:function"
 _OPTIONS = ("steps", "batch", "lr", "precision", "eval_every")  # arguments of their own on the command line
 
 
@@ -45,8 +46,10 @@ class Recipe:
     batch: int = 512  # examples per seed per step, all of one length
     lr: float = 1.5e-4  # learning rate once warmed up
     warmup: int = 500  # steps over which the rate rises linearly
-    schedule: str = "constant"  # after the warm-up: "constant", or "cosine" down to 0 at the last step
-    optimizer: str = "adamw"  # "adamw", or "adam" (its weight decay is part of the gradient)
+    schedule: str | Callable[[int], float] = "constant"  # after the warm-up: "constant", or "cosine" down to
+    # 0 at the last step; or a function of the step (0, 1, …) that gives the share of `lr`, without a warm-up
+    optimizer: str | Callable[..., Any] = "adamw"  # "adamw", "adam" (its weight decay is part of the
+    # gradient), or a class like those in `torch.optim`, called as (parameters, lr=lr)
     betas: tuple[float, float] = (0.9, 0.999)  # memory of the mean and of the mean square of the gradient
     eps: float = 1e-8  # keeps the division by the root mean square finite
     weight_decay: float = 0.0  # pull of every weight toward 0
@@ -82,7 +85,12 @@ class Recipe:
         right = pair and all(_is_number(b) and 0 <= b < 1 for b in self.betas)
         self._check("betas", right, "must be two numbers from 0 to below 1")
         for name, choices in _CHOICES.items():
-            self._check(name, getattr(self, name) in choices, f"choose from {', '.join(choices)}")
+            value = getattr(self, name)
+            own = name in OWN_CODE and (callable(value) or ":" in str(value))
+            code = ", or give a function" if name in OWN_CODE else ""
+            self._check(name, own or value in choices, f"choose from {', '.join(choices)}{code}")
+        if self.optimizer not in _CHOICES["optimizer"]:
+            self._check("weight_decay", not self.weight_decay, "an optimiser of your own has its own; set 0")
         named = isinstance(self.curriculum, str)
         self._check("curriculum", named, "must be package.module:function, or empty")
 
@@ -92,6 +100,8 @@ class Recipe:
 
     def rate(self, step: int) -> float:
         """The learning rate of step 0, 1, …"""
+        if callable(self.schedule):
+            return self.lr * float(self.schedule(step))
         if step < self.warmup:
             return self.lr * (step + 1) / self.warmup
         if self.schedule == "constant":

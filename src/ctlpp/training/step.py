@@ -19,6 +19,7 @@ from ctlpp.runs.history import Score
 from ctlpp.training.batches import Split
 from ctlpp.training.crowd import DROPOUT, Crowd, seed_keys, step_keys
 from ctlpp.training.engine import Replays
+from ctlpp.training.optimizer import OwnOptimizer
 from ctlpp.training.recipe import Recipe
 
 
@@ -46,15 +47,15 @@ class Loss(nn.Module):
 
 @dataclass
 class Optimizer:
-    """Adam's memory for a crowd, and which of its seeds are still training."""
+    """Adam's memory for a crowd (none for an optimiser of one's own), and which seeds are still training."""
 
     mean: Tensor  # of the gradients, (S, P)
     square: Tensor  # of the squared gradients, (S, P)
     diverged: Tensor  # (S,) int64: the step at which a seed was frozen, -1 while it trains
 
     @staticmethod
-    def of(crowd: Crowd) -> "Optimizer":
-        zeros = torch.zeros_like(crowd.weights)
+    def of(crowd: Crowd, adam: bool) -> "Optimizer":
+        zeros = torch.zeros_like(crowd.weights if adam else crowd.weights[:, :0])
         return Optimizer(zeros, zeros.clone(), torch.full((len(crowd.seeds),), -1, device=crowd.device))
 
 
@@ -91,6 +92,7 @@ class Stepper:
     group: int  # seeds whose activations are in memory at the same time
     bf16: bool = False
     optimizer: Optimizer = field(init=False)
+    own: OwnOptimizer | None = field(init=False)  # in place of Adam
     keys: Tensor = field(init=False)
     scalars: StepScalars = field(init=False)
     losses: Tensor = field(init=False)  # of the last step, (S,)
@@ -98,12 +100,14 @@ class Stepper:
 
     def __post_init__(self) -> None:
         device, seeds = self.crowd.device, self.crowd.seeds
-        self.optimizer = Optimizer.of(self.crowd)
+        own = self.recipe.optimizer
+        self.own = None if isinstance(own, str) else OwnOptimizer(self.crowd, own, self.recipe.lr)
+        self.optimizer = Optimizer.of(self.crowd, adam=self.own is None)
         self.keys = seed_keys(seeds, purpose=DROPOUT).to(device)
         self.scalars = StepScalars.on(device)
         self.losses, self.norms = torch.zeros(2, len(seeds), device=device).unbind()
         self._loss = Loss(self.crowd.module)
-        self._replays = Replays() if device.type == "cuda" else None
+        self._replays = Replays() if device.type == "cuda" and self.own is None else None
         self.regroup(self.group)
 
     def regroup(self, group: int) -> None:
@@ -132,6 +136,8 @@ class Stepper:
         self.crowd.module.train()
         if self._replays is None or not self._replays.run(self._all_groups, tokens, targets):
             self._all_groups(tokens, targets)
+        if self.own is not None:
+            self.own.step(self.recipe.rate(step), self.optimizer.diverged)
 
     def _all_groups(self, tokens: Tensor, targets: Tensor) -> None:
         first = 0
@@ -198,9 +204,10 @@ class Stepper:
     def update(self, group: slice, losses: Tensor, gradient: Tensor) -> Tensor:
         """Clip each seed's gradient and let Adam move its weights; returns which seeds train on, (S,) bool.
 
-        A seed whose loss or gradient is not finite keeps the weights it has, from now on.
+        An optimiser of one's own moves the weights later, those of all groups together. A seed whose loss or
+        gradient is not finite keeps the weights it has, from now on.
         """
-        if self.crowd.kernels:
+        if self.crowd.kernels and self.own is None:
             from ctlpp.kernels import adam
 
             return adam.update(self, group, losses, gradient)
@@ -212,7 +219,10 @@ class Stepper:
         if self.recipe.clip:
             gradient.mul_((self.recipe.clip / (norms + 1e-6)).clamp(max=1.0)[:, None])
         gradient.masked_fill_(~training[:, None], 0.0)
-        self._adam(group, gradient, training)
+        if self.own is None:
+            self._adam(group, gradient, training)
+        else:
+            self.own.gradient[group] = gradient
         return training
 
     def _adam(self, group: slice, gradient: Tensor, training: Tensor) -> None:

@@ -10,8 +10,9 @@ Example:
 
 import platform
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import replace
 from datetime import UTC, datetime
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ import ctlpp
 from ctlpp.benchmark.task import Task
 from ctlpp.files import UserError, as_frame
 from ctlpp.models import DEFAULT_PRESET
-from ctlpp.models.zoo import Factory, find_model, load_callable
+from ctlpp.models.zoo import Factory, error_line, find_model, load_callable, name_of
 from ctlpp.runs import checkpoint
 from ctlpp.runs.folder import FORMAT, read_config
 from ctlpp.runs.history import History, Notes, Score, tell, to_table
@@ -31,7 +32,7 @@ from ctlpp.training.batches import Batches, Curriculum, Data, digest, read_data
 from ctlpp.training.crowd import init_crowd
 from ctlpp.training.engine import find_device, prepare
 from ctlpp.training.loop import Run, Training
-from ctlpp.training.recipe import Recipe, recipe_for
+from ctlpp.training.recipe import OWN_CODE, Recipe, recipe_for
 from ctlpp.training.step import Stepper
 from ctlpp.words import OLD_PRESETS
 
@@ -65,7 +66,7 @@ def train(
         raise UserError(f"‹seeds› {seeds}: give several numbers, such as range({seeds})")
     name, factory, every_size = find_model(model, preset, sizes)
     known = read_data(data, splits)
-    recipe = recipe or recipe_for(name, preset, known.variant)
+    recipe = _with_own_code(recipe or recipe_for(name, preset, known.variant))
     place = find_device(device)
     if curriculum is None and recipe.curriculum:
         curriculum = load_callable(recipe.curriculum, "curriculum", "function")
@@ -98,11 +99,26 @@ def train(
     return run
 
 
+def _with_own_code(recipe: Recipe) -> Recipe:
+    """With functions in place of their names, `package.module:function`; a schedule is tried."""
+    chosen = {name: getattr(recipe, name) for name in OWN_CODE}
+    named = {name: own for name, own in chosen.items() if isinstance(own, str) and ":" in own}
+    recipe = replace(recipe, **{name: load_callable(own, name, "function") for name, own in named.items()})
+    try:
+        rates = [recipe.rate(step) for step in (0, recipe.steps - 1)]
+    except Exception as error:
+        raise UserError(f"the schedule failed: {error_line(error)}") from error
+    if not all(0 <= rate < inf for rate in rates):
+        raise UserError(f"the schedule gives rates of {rates[0]} and {rates[1]}: they must be 0 or more")
+    return recipe
+
+
 def _describe(data: Data, stepper: Stepper, curriculum: Curriculum | None) -> dict[str, Any]:
     """What decides the result besides the model, and where it came about; for `config.json`."""
-    crowd, recipe = stepper.crowd, asdict(stepper.recipe)
+    crowd, recipe = stepper.crowd, dict(vars(stepper.recipe))
+    recipe |= {name: name_of(recipe[name]) for name in OWN_CODE if callable(recipe[name])}
     if curriculum is not None and not recipe["curriculum"]:
-        recipe["curriculum"] = f"{curriculum.__module__}:{getattr(curriculum, '__qualname__', '?')}"
+        recipe["curriculum"] = name_of(curriculum)
     return {
         "variant": data.variant,
         "protocol": data.protocol,

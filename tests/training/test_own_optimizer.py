@@ -1,0 +1,163 @@
+"""Optimisers and schedules of one's own."""
+
+import json
+import re
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from tests.training.conftest import RECIPE, Tiny
+from torch import Tensor, nn
+
+from ctlpp.training.crowd import init_crowd
+from ctlpp.training.loop import Interrupted
+from ctlpp.training.optimizer import OwnOptimizer
+from ctlpp.training.train import train
+
+Plain = replace(RECIPE, warmup=0)
+
+
+class Counting(torch.optim.SGD):
+    """Keeps a plain number for each weight and one for the group, which both decide its steps."""
+
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        for group in self.param_groups:
+            group["taken"] = group.get("taken", 0) + 1
+            for p in group["params"]:
+                state = self.state[p]
+                state["scale"] = state.get("scale", 1.0) * 0.9
+                p.sub_(p.grad, alpha=group["lr"] * state["scale"] / group["taken"])
+
+
+def sgd_for_matrices(parameters: list[nn.Parameter], lr: float) -> torch.optim.Optimizer:
+    """Decays what has two axes, which stacked biases would have, too."""
+    decayed = [p for p in parameters if p.ndim == 2]
+    others = [p for p in parameters if p.ndim != 2]
+    return torch.optim.SGD(
+        [{"params": decayed, "weight_decay": 0.1}, {"params": others, "lr": lr / 2}], lr=lr
+    )
+
+
+MAKERS: list[Any] = [
+    partial(torch.optim.SGD, momentum=0.9),
+    torch.optim.NAdam,
+    torch.optim.ASGD,
+    torch.optim.Adafactor,
+    Counting,
+    sgd_for_matrices,
+]
+
+
+def test_adam_as_an_optimiser_of_ones_own_is_ours(splits: Any) -> None:
+    clipped = replace(RECIPE, clip=0.1, schedule="cosine")
+    ours = train(Tiny, splits, seeds=[0, 3], recipe=replace(clipped, weight_decay=0.1))
+    make = partial(torch.optim.AdamW, weight_decay=0.1)
+    theirs = train(Tiny, splits, seeds=[0, 3], recipe=replace(clipped, optimizer=make))
+    assert torch.allclose(ours.crowd.weights, theirs.crowd.weights, atol=1e-6)
+    assert theirs.config["recipe"]["optimizer"] == "torch.optim.adamw:AdamW(weight_decay=0.1)"
+
+
+@pytest.mark.parametrize(
+    ("make", "together"), [*zip(MAKERS, [True, True, True, False, True, False], strict=True)]
+)
+def test_stacked_seeds_share_an_optimiser_only_where_every_weight_moves_by_itself(
+    make: Any, together: bool
+) -> None:
+    assert OwnOptimizer(init_crowd(Tiny, 9, 4, [0, 1]), make, 0.1).together == together
+
+
+@pytest.mark.parametrize("make", MAKERS, ids=lambda make: getattr(make, "__name__", "SGD"))
+def test_a_seed_is_the_same_alone_and_among_others_and_after_a_resume(
+    make: Any, splits: Any, tmp_path: Path
+) -> None:
+    recipe = replace(RECIPE, optimizer=make)
+    whole = train(Tiny, splits, seeds=[0, 7, 2], recipe=recipe)
+    alone = train(Tiny, splits, seeds=[7], recipe=recipe)
+    assert torch.allclose(alone.crowd.weights[0], whole.crowd.weights[1], atol=1e-6)
+
+    def leave(step: int, scores: object) -> None:
+        if step == 10:
+            raise KeyboardInterrupt
+
+    usual: Any = {"seeds": [0, 7, 2], "recipe": recipe, "out": tmp_path / "run"}
+    with pytest.raises(Interrupted):
+        train(Tiny, splits, **usual, observers=[SimpleNamespace(on_evaluate=leave)])
+    again = train(Tiny, splits, **usual, resume=True)
+    assert torch.equal(again.crowd.weights, whole.crowd.weights)
+
+
+class Fragile(Tiny):
+    """Some seeds get an infinite loss half way."""
+
+    def __init__(self, vocab_size: int, n_classes: int) -> None:
+        super().__init__(vocab_size, n_classes)
+        self.register_buffer("lasts", torch.rand(()) < 0.5)
+        self.register_buffer("progress", torch.zeros(()))
+
+    def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
+        fine = torch.as_tensor(self.lasts) | (torch.as_tensor(self.progress) < 0.5)
+        return nn.functional.cross_entropy(logits, targets) / fine
+
+
+def test_a_diverged_seed_keeps_its_weights_whatever_the_optimiser_remembers(
+    splits: Any, tmp_path: Path
+) -> None:
+    recipe = replace(RECIPE, optimizer=partial(torch.optim.SGD, momentum=0.9, weight_decay=0.1))
+    usual: Any = {"seeds": range(6), "out": tmp_path / "run"}
+    run = train(Fragile, splits, recipe=recipe, **usual)
+    assert 0 < len(run.diverged) < 6
+    longer = train(Fragile, splits, recipe=replace(recipe, steps=30), **usual, resume=True)
+    moved = (longer.crowd.weights != run.crowd.weights).any(1).tolist()
+    assert moved == [seed not in run.diverged for seed in range(6)]
+
+
+def test_a_schedule_is_a_function_of_the_step(splits: Any) -> None:
+    rates: list[tuple[int, float]] = []
+    watch = SimpleNamespace(on_step=lambda stats: rates.append((stats.step, stats.rate)))
+    recipe = replace(RECIPE, warmup=5, schedule=lambda step: 1 / (1 + step))
+    run = train(Tiny, splits, seeds=[0], recipe=recipe, observers=[watch])
+    assert all(rate == pytest.approx(0.01 / step) for step, rate in rates)
+    assert "<lambda>" in run.config["recipe"]["schedule"]
+    constant = train(Tiny, splits, seeds=[0], recipe=replace(Plain, schedule=lambda step: 1.0))
+    assert torch.equal(constant.crowd.weights, train(Tiny, splits, seeds=[0], recipe=Plain).crowd.weights)
+
+
+def test_what_cannot_be_used_is_one_line_and_leaves_no_folder(splits: Any, tmp_path: Path) -> None:
+    for change, line in (
+        (
+            {"optimizer": torch.optim.LBFGS},
+            "the optimiser failed in a first step: TypeError: LBFGS.step() miss",
+        ),
+        (
+            {"optimizer": lambda p, lr: None},
+            "first step: TypeError: it gives a NoneType, not a torch.optim.Op",
+        ),
+        (
+            {"optimizer": torch.optim.SGD, "weight_decay": 0.1},
+            "weight_decay 0.1: an optimiser of your own has",
+        ),
+        ({"optimizer": "sgd"}, "optimizer sgd: choose from adamw, adam, or give a function"),
+        ({"schedule": "nowhere:course"}, "schedule 'nowhere:course': cannot import nowhere"),
+        ({"schedule": lambda step: 1 / step}, "the schedule failed: ZeroDivisionError: "),
+        (
+            {"schedule": lambda step: -1.0},
+            "the schedule gives rates of -0.01 and -0.01: they must be 0 or more",
+        ),
+    ):
+        with pytest.raises(ValueError, match=re.escape(line)):
+            train(Tiny, splits, seeds=[0], recipe=replace(RECIPE, **change), out=tmp_path / "run")
+        assert not (tmp_path / "run").exists()
+
+
+def test_names_do_for_the_command_line(splits: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "course.py").write_text("def halves(step):\n    return 0.5 ** (step // 10)\n")
+    monkeypatch.chdir(tmp_path)
+    recipe = replace(RECIPE, optimizer="torch.optim:RMSprop", schedule="course:halves")
+    train(Tiny, splits, seeds=[0], recipe=recipe, out=tmp_path / "run")
+    found = json.loads((tmp_path / "run" / "config.json").read_text())["recipe"]
+    assert (found["optimizer"], found["schedule"]) == ("torch.optim.rmsprop:RMSprop", "course:halves")
+    train(Tiny, splits, seeds=[0], recipe=replace(recipe, steps=25), out=tmp_path / "run", resume=True)
