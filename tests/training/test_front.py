@@ -88,3 +88,21 @@ def test_a_split_is_a_dataset_of_pytorch(data: ctlpp.Dataset) -> None:
         for own, target in zip(tokens, targets, strict=True)
     ]
     assert sorted(seen) == sorted(expected)
+
+
+def test_training_begins_with_given_weights(data: ctlpp.Dataset, run: ctlpp.Run, tmp_path: Path) -> None:
+    assert run.folder is not None
+    other = ctlpp.generate("R", protocol="clean", seed=1, **SMALL)
+    still: Any = {"recipe": replace(RECIPE, steps=1, warmup=0, lr=1e-9), "observers": ()}
+    by_seed = ctlpp.train(Tiny, other, seeds=[7, 0], **still, start=run.folder, out=tmp_path / "run")
+    assert torch.allclose(by_seed.crowd.weights, run.crowd.weights.flip(0), atol=1e-6)
+    for same in (ctlpp.load_seed(run, 7), ctlpp.load_seed(run, 7).state_dict()):
+        for_all = ctlpp.train(Tiny, other, seeds=[1, 2], **still, start=same)
+        assert torch.allclose(for_all.crowd.weights, run.crowd.weights[1].expand(2, -1), atol=1e-6)
+    with pytest.raises(ValueError, match=r"has start [0-9a-f]{16}, not none: resume with the same settings"):
+        ctlpp.train(Tiny, other, seeds=[7, 0], **still, out=tmp_path / "run", resume=True)
+    with pytest.raises(ValueError, match=r"^no seed 3 in this crowd: choose from 0, 7$"):
+        ctlpp.train(Tiny, other, seeds=[3], **still, start=run)
+    wrong = r"^start: these weights are of another model: embed.weight is missing, in the model \(13, 8\)$"
+    with pytest.raises(ValueError, match=wrong):
+        ctlpp.train(Tiny, other, seeds=[3], **still, start=torch.nn.Linear(2, 2))

@@ -173,13 +173,19 @@ def init_crowd(
     seeds: Sequence[int],
     device: torch.device | str = "cpu",
     name: str | None = None,
+    begin: Callable[[int], Mapping[str, Tensor]] | None = None,
 ) -> Crowd:
-    """A fresh crowd: the factory is called once per seed, each time with that seed's random numbers."""
+    """A fresh crowd: the factory is called once per seed, each time with that seed's random numbers.
+
+    begin: the state that a seed's module begins with, in place of random numbers.
+    """
     check_seeds(seeds)
     modules: list[nn.Module] = []
     for seed in seeds:
         with drawn_from(seed):  # one trial stands for all
             modules.append(make_model(factory, vocab_size, n_classes, name, trial=not modules))
+        if begin is not None:
+            _fill(modules[-1], begin(seed))
     slices, columns = {}, 0
     for parameter_name, parameter in modules[0].named_parameters():
         if parameter.requires_grad:
@@ -196,6 +202,20 @@ def init_crowd(
     module = modules[0].to(device).requires_grad_(False)
     kernels = torch.device(device).type == "cuda" and fast.available("cuda")
     return Crowd(module, tuple(seeds), slices, weights.to(device), buffers, kernels=kernels)
+
+
+def _fill(module: nn.Module, state: Mapping[str, Tensor]) -> None:
+    """Give a module the parameters and buffers of another one like it."""
+    ours, theirs = (
+        {name: tuple(tensor.shape) for name, tensor in one.items()} for one in (module.state_dict(), state)
+    )
+    for name in ours | theirs:
+        if ours.get(name) != theirs.get(name):
+            shapes = (
+                f"{name} is {theirs.get(name, 'missing')}, in the model {ours.get(name, 'there is none')}"
+            )
+            raise UserError(f"‹start›: these weights are of another model: {shapes}")
+    module.load_state_dict(state)
 
 
 def _differing(modules: list[nn.Module], trained: set[str]) -> dict[str, Tensor]:

@@ -12,6 +12,7 @@ import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from hashlib import sha256
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,7 @@ def train(
     resume: bool = False,
     splits: Sequence[str] | None = None,
     curriculum: Curriculum | None = None,
+    start: Run | Path | str | nn.Module | Mapping[str, Tensor] | None = None,
     observers: Sequence[object] = (Notes(),),
     memory: int | None = None,
     about: Mapping[str, Any] | None = None,
@@ -60,6 +62,8 @@ def train(
     data: a dataset, or {"train": {length: (tokens, targets)}, "iid": …}.
     recipe: by default that of the model and preset. sizes: other sizes for the model, by keyword.
     out: the run folder, if the run is to be kept. splits: those to evaluate, by default iid and ood.
+    start: weights to begin with: a run or its folder, whose seeds lend theirs to the same seeds here; or a
+        module, or its `state_dict()`, for all seeds.
     memory: bytes that activations may take, by default measured. about: anything to note in `config.json`.
     """
     if isinstance(seeds, int):
@@ -73,7 +77,8 @@ def train(
     batches = Batches(known.splits["train"], recipe, list(seeds), place, curriculum)
     if curriculum is not None:
         batches.at(0)  # one that fails does so before anything is written
-    crowd = init_crowd(factory, known.vocab_size, known.n_classes, list(seeds), place, name)
+    begin = None if start is None else _states(start, factory)
+    crowd = init_crowd(factory, known.vocab_size, known.n_classes, list(seeds), place, name, begin)
     bf16 = recipe.precision == "bf16" or (recipe.precision == "auto" and place.type == "cuda")
     stepper = Stepper(crowd, recipe, 1, bf16)
     for note in prepare(stepper, batches.shapes(), memory):
@@ -84,6 +89,8 @@ def train(
         "preset": OLD_PRESETS.get(preset, preset),
         "options": every_size,
     }
+    if start is not None:
+        config["start"] = sha256(crowd.weights.cpu().numpy().tobytes()).hexdigest()[:16]
     config |= _describe(known, stepper, curriculum) | {"about": dict(about or {})}
     run = Run(config, crowd, History.empty(seeds))
     held_out = {split: known.splits[split] for split in known.held_out}
@@ -97,6 +104,19 @@ def train(
             training.resume(here=config)
         training.fit()
     return run
+
+
+def _states(
+    start: Run | Path | str | nn.Module | Mapping[str, Tensor], factory: Factory
+) -> Callable[[int], Mapping[str, Tensor]]:
+    """The state that each seed's module begins with."""
+    if isinstance(start, Path | str):
+        start = load_run(start, factory)
+    if isinstance(start, Run):
+        crowd = start.crowd
+        return lambda seed: crowd.member(seed).state_dict()
+    state = start.state_dict() if isinstance(start, nn.Module) else start
+    return lambda seed: state
 
 
 def _with_own_code(recipe: Recipe) -> Recipe:
