@@ -7,6 +7,8 @@ Example:
     ['7 s', '3 min 20 s', '4 h 20 min', '1 day', '6.9 days', '12 days', '1.3 years']
 """
 
+from typing import Any
+
 OLD_PROTOCOLS = {"released": "clean", "paper": "text"}  # in old commands and folders
 OLD_PRESETS = {"released": "authors", "paper": "text"}
 
@@ -14,6 +16,11 @@ OLD_PRESETS = {"released": "authors", "paper": "text"}
 def plural(number: int, noun: str = "seed") -> str:
     """A number with its noun."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def plain(value: Any) -> Any:
+    """A single number of NumPy or PyTorch as Python's own; anything else as it is."""
+    return value.item() if getattr(value, "ndim", None) == 0 else value
 
 
 def duration(estimate: float) -> str:

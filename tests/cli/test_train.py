@@ -29,7 +29,7 @@ Command = Callable[..., Any]
 Refused = Callable[..., str]
 SPLITS = "train, iid, ood, ood_independent, singles, pairs, any"
 DATA = "--symbols 4 --functions 8 --max-length 3 --train 200 --iid 20 --ood 30"
-QUICK = "--preset quick --lr 0.001 --batch 16 --steps 6 --eval-every 3 --device cpu --seeds 2"
+QUICK = "--preset quick --lr 0.001 --batch 16 --steps 6 --eval-every 3 --set warmup=2 --device cpu --seeds 2"
 TRAIN = f"train gru R {DATA} {QUICK} --out run"
 OWN = """
 from torch import nn

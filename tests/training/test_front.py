@@ -1,10 +1,13 @@
 """What a researcher does with a run from Python."""
 
+import json
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 import torch
@@ -13,6 +16,7 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader
 
 import ctlpp
+from ctlpp.files import UserError
 
 SMALL: Any = {"symbols": 4, "functions": 8, "max_length": 3, "train": 200, "iid": 20, "ood": 20}
 
@@ -47,6 +51,115 @@ def test_all_seeds_are_evaluated_in_one_call_from_memory_or_folders(
         ValueError, match=r"^the dataset has other functions than the run in .* \(a\); use its"
     ):
         ctlpp.evaluate(run, ctlpp.generate("R", protocol="clean", seed=1, **SMALL))
+
+
+def test_what_is_plainly_meant_is_accepted(
+    data: ctlpp.Dataset, run: ctlpp.Run, tmp_path: Path, heard: Any
+) -> None:
+    data.save(tmp_path / "data")
+    scores = run.evaluate({name: data.tensors(name) for name in data.splits if name != "train"})
+    assert run.evaluate(data) == run.evaluate(tmp_path / "data") == scores
+    sizes: Any = {"symbols": np.int64(4), "functions": np.int32(8)}
+    seeds: Any = (np.int64(seed) for seed in (0, 7))
+    numbers: Any = {"steps": np.int64(4), "eval_every": torch.tensor(2)}
+    assert ctlpp.generate("R", protocol="clean", **SMALL | sizes).texts("ood") == data.texts("ood")
+    again = ctlpp.train(
+        Tiny,
+        tmp_path / "data",
+        seeds=seeds,
+        sizes={"width": np.int64(8)},
+        recipe=replace(RECIPE, **numbers),
+        device=torch.device("cpu"),
+    )
+    assert again.table() == run.table()
+    assert json.loads(json.dumps(again.config["seeds"])) == [0, 7]
+    changes = {"steps": 3, "batch": 16, "warmup": 1}
+    assert ctlpp.train("gru", data, seeds=[1], preset="quick", recipe=changes).config["recipe"]["batch"] == 16
+    tokens, targets = data.tensors("train")[3]
+    alone = {"train": (tokens, targets), "ood": (tokens[:9].numpy(), targets[:9].numpy())}
+    one = ctlpp.train(Tiny, alone, seeds=[1], recipe=replace(RECIPE, steps=2), observers=[heard])
+    assert one.history.lengths("ood") == [5]
+    assert ctlpp.accuracy(one.crowd.member(1), {"ood": alone["ood"]})["ood"][0] == one.table()[0]["ood"]
+    found, expected = ctlpp.analyze(run, data.task), ctlpp.analyze(run.crowd, data.task)
+    assert (found.answers == expected.answers).all()
+
+
+class Misspelt:
+    def on_evaluat(self, step: int, scores: object) -> None: ...
+
+
+def test_what_cannot_be_meant_is_one_sentence_in_words_of_python(data: ctlpp.Dataset, run: ctlpp.Run) -> None:
+    tokens, targets = data.tensors("ood")[2]
+    whole_run: Any = run
+
+    def trained(**wrong: Any) -> Any:
+        return ctlpp.train(**{"model": Tiny, "data": data, "recipe": RECIPE, **wrong})
+
+    quick = ctlpp.recipe_for("lstm", "quick")
+    for call, line in (
+        (lambda: ctlpp.generate("R", symbol=4), "unknown setting 'symbol': choose from symbols, functions,"),
+        (
+            lambda: ctlpp.accuracy(whole_run, data),
+            "this Run has many seeds: give run.crowd.member(seed), or use ctlpp",
+        ),
+        (
+            lambda: trained(model=Tiny(13, 4)),
+            "model: one Tiny cannot be all seeds; give what makes it: Tiny, w",
+        ),
+        (
+            lambda: trained(observers=[Misspelt()]),
+            "observer Misspelt has on_evaluat, which is never called: c",
+        ),
+        (
+            lambda: trained(observers=[print]),
+            "observer builtin_function_or_method has no method that is called",
+        ),
+        (
+            lambda: trained(data={"train": tokens}),
+            "split 'train': give {length: (tokens, targets)} or (tokens",
+        ),
+        (
+            lambda: trained(data={"train": {2: (targets, tokens)}}),
+            "split 'train': give {length: (tokens, tar",
+        ),
+        (
+            lambda: trained(data={"train": (tokens.float(), targets)}),
+            "split 'train': give {length: (tokens, ",
+        ),
+        (
+            lambda: trained(recipe=5),
+            "recipe of type int: give a Recipe, as `recipe_for` makes it, or a dictio",
+        ),
+        (lambda: trained(recipe={"step": 5}), "unknown setting 'step': choose from steps, batch, lr,"),
+        (
+            lambda: trained(preset="text", recipe=quick),
+            "preset text: the recipe is that of the preset quick; l",
+        ),
+        (lambda: data.task.vocabulary.decode([0, -1]), "no token has the id -1: use 0 to 12"),
+    ):
+        with pytest.raises(UserError, match=f"^{re.escape(line)}") as caught:
+            call()
+        assert "\n" not in str(caught.value)
+
+
+def test_sizes_and_recipe_come_from_one_preset(data: ctlpp.Dataset) -> None:
+    recipe = ctlpp.recipe_for("lstm", "quick", steps=2)
+    by_recipe, by_preset = (
+        ctlpp.train("lstm", data, seeds=[0], **how)
+        for how in ({"recipe": recipe}, {"preset": "quick", "recipe": {"steps": 2}})
+    )
+    assert by_recipe.config["preset"] == "quick"
+    for key in ("options", "recipe", "parameters"):
+        assert by_recipe.config[key] == by_preset.config[key]
+
+
+def test_a_warm_up_that_does_not_fit_is_shortened_and_told(data: ctlpp.Dataset, heard: Any) -> None:
+    recipe = ctlpp.Recipe(steps=50, lr=1e-2, batch=10)
+    assert recipe.rate(49) == recipe.rate(5) == 1e-2 > recipe.rate(3)
+    ctlpp.train(Tiny, data, seeds=[0], recipe=recipe, observers=[heard])
+    assert heard.notes == [
+        "a warm-up of 500 steps does not fit into 50: the learning rate rises over 5 steps"
+    ]
 
 
 def test_tables_are_those_in_the_files_with_pandas_or_without(

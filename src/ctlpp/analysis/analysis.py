@@ -36,8 +36,10 @@ from ctlpp.runs.folder import read_config
 from ctlpp.runs.history import History
 from ctlpp.statistics.summary import Correlation, correlate
 from ctlpp.storage.folder import load, task_from_dict
+from ctlpp.training.batches import check_data_matches_run
 from ctlpp.training.crowd import Crowd
-from ctlpp.training.train import check_data_matches_run, load_run
+from ctlpp.training.loop import Run
+from ctlpp.training.train import load_run
 from ctlpp.words import plural
 
 Progress = Callable[[int], Callable[[float], None]]  # told a total, gives what to call with what is done
@@ -84,17 +86,18 @@ class Analysis:
 
 
 def analyze(
-    model: Crowd | nn.Module | Callable[[Tensor], Tensor],
+    model: Run | Crowd | nn.Module | Callable[[Tensor], Tensor],
     task: Task,
     *,
     bases: int | None = 1,
     start: Progress = silent,
 ) -> Analysis:
-    """Analyse all seeds of a crowd, or one model: a module, or any callable that makes logits of tokens.
+    """Analyse all seeds of a run or crowd, or one model: any callable that makes logits of tokens.
 
     bases: on how many of a consumer's inputs interchange tries each donor's state; None for all of another
     value. start: told the number of seeds, gives what to call with numbers that add up to it.
     """
+    model = model.crowd if isinstance(model, Run) else model
     crowd = model if isinstance(model, Crowd) else as_crowd(model)
     inputs = Inputs(task)
     most = count_turns(inputs)

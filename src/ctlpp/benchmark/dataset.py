@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -29,6 +29,7 @@ from ctlpp.benchmark.sampling import NOTHING, Stream, draw, first_occurrences, m
 from ctlpp.benchmark.task import Task, make_task
 from ctlpp.benchmark.variants import Settings
 from ctlpp.files import UserError, as_frame
+from ctlpp.words import plain
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -134,7 +135,10 @@ class Dataset:
 
 def generate(variant: str | Path | VariantSpec, **options: Any) -> Dataset:
     """The dataset of a variant of the paper, or of your own; `options` are the fields of `Settings`."""
-    settings = Settings(variant=variant, **options)
+    names = [field.name for field in fields(Settings)[1:]]
+    if unknown := [name for name in options if name not in names]:
+        raise UserError(f"unknown setting {unknown[0]!r}: choose from {', '.join(names)}")
+    settings = Settings(variant=variant, **{name: plain(value) for name, value in options.items()})
     task = make_task(settings)
     return Dataset(task=task, settings=settings.of_splits(), splits=draw_splits(task, settings))
 

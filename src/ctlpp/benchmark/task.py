@@ -28,6 +28,7 @@ from ctlpp.benchmark.language import Examples, Language
 from ctlpp.benchmark.sampling import Stream
 from ctlpp.benchmark.variants import VARIANTS, Settings, shared_paths, specify
 from ctlpp.files import UserError
+from ctlpp.words import plain
 
 END = "<end>"  # ends a sequence; also fills up shorter ones in padded tensors
 TABLES = {  # what each function makes of the symbols 0 … 7; the first 16 functions are group a of A and R
@@ -80,7 +81,10 @@ class Vocabulary:
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of a sequence of ids; end tokens are left out."""
-        return " ".join(self.tokens[i] for i in ids if i != self.end)
+        known = [plain(i) for i in ids]
+        if unknown := [i for i in known if i not in range(self.size)]:
+            raise UserError(f"no token has the id {unknown[0]}: use 0 to {self.end}")
+        return " ".join(self.tokens[i] for i in known if i != self.end)
 
     def written(self, examples: Examples, order: str) -> NDArray[Any]:
         """The ids of the examples as they are written, without the end token. (N, L + 1)"""

@@ -13,7 +13,7 @@ import ast
 import re
 import shlex
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -74,7 +74,7 @@ def train(
     numbers, sizes = parse_seeds(seeds), parse_pairs("size", size or ())
     named = {"steps": steps, "batch": batch, "lr": lr, "precision": precision, "eval_every": eval_every}
     changes = {name: value for name, value in named.items() if value is not None}
-    changes |= parse_pairs("set", set or (), taken=changes)
+    changes |= parse_pairs("set", set or (), taken={*changes, "preset"})
 
     from ctlpp.benchmark.dataset import generate
     from ctlpp.models.zoo import find_model
@@ -143,10 +143,10 @@ def evaluate(
 
     `ctlpp evaluate runs/lstm-R --data data/R --splits pairs,any`
     """
-    from ctlpp.training.train import load_run, score
+    from ctlpp.training.train import load_run
 
     trained = load_run(run, device=device)
-    scores = score(trained, data, None if splits is None else splits.split(","))
+    scores = trained.evaluate(data, None if splits is None else splits.split(","))
     for note in trained.notes:
         echo(f"Note: {note}.", err=True)
     if not (run / "result.json").is_file():
@@ -225,14 +225,14 @@ def name_seeds(seeds: Sequence[int]) -> str:
     return ",".join(str(one[0]) if len(one) == 1 else f"{one[0]}-{one[-1]}" for one in ranges)
 
 
-def parse_pairs(option: str, pairs: Iterable[str], taken: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def parse_pairs(option: str, pairs: Iterable[str], taken: Collection[str] = ()) -> dict[str, Any]:
     """`["width=64", "shared=False"]` as keyword arguments; `taken`: names that other options have set."""
     found: dict[str, Any] = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")
         if not equals or not name.isidentifier():
             raise UserError(f"‹{option}› {pair}: write it as NAME=VALUE")
-        if name in found or name in (taken or {}):
+        if name in found or name in taken:
             raise UserError(f"‹{option}› {pair}: {name} is given twice; leave one of them out")
         try:
             found[name] = ast.literal_eval(text)

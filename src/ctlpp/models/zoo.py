@@ -28,7 +28,7 @@ from ctlpp.models import DEFAULT_PRESET, PRESETS
 from ctlpp.models.ndr import NDR
 from ctlpp.models.recurrent import GRU, LSTM, RNN, BiLSTM
 from ctlpp.models.transformer import Transformer
-from ctlpp.words import OLD_PRESETS
+from ctlpp.words import OLD_PRESETS, plain
 
 LARGEST = 65_536  # size of anything: beyond it no machine has the memory
 Sizes = dict[str, Any]  # keyword arguments of a model
@@ -96,7 +96,7 @@ def find_model(
     model: str | Factory, preset: str = DEFAULT_PRESET, sizes: Mapping[str, Any] | None = None
 ) -> tuple[str, Factory, Sizes]:
     """Name, factory and all sizes of a model; `sizes` override those of the preset (your own has none)."""
-    preset, sizes = OLD_PRESETS.get(preset, preset), dict(sizes or {})
+    preset, sizes = OLD_PRESETS.get(preset, preset), {name: plain(n) for name, n in (sizes or {}).items()}
     if preset not in PRESETS:
         raise UserError(f"‹preset› {preset}: choose from {', '.join(PRESETS)}")
     if isinstance(model, str) and ":" not in model:
@@ -108,6 +108,11 @@ def find_model(
         return model, lambda vocab_size, n_classes: maker(vocab_size, n_classes, **every), every
     if isinstance(model, str):
         name, own = model, load_callable(model)
+    elif isinstance(model, nn.Module):
+        kind = type(model).__name__
+        raise UserError(
+            f"model: one {kind} cannot be all seeds; give what makes it: {kind}, without brackets"
+        )
     elif callable(model):
         own = model
         name = name_of(model)

@@ -42,6 +42,15 @@ from ctlpp.runs.untrusted import MOST_ROWS, DamagedError, read_columns
 from ctlpp.statistics.published import CONVERGED, SOLVED
 
 TRAINING = "training"  # as a split: the mean loss on the batches since the last evaluation; no accuracy
+EVENTS = (
+    "on_start",
+    "on_note",
+    "on_step",
+    "on_evaluate",
+    "on_checkpoint",
+    "on_end",
+    "on_close",
+)  # of an observer
 TRACKERS = ("tensorboard", "wandb")
 Array = NDArray[Any]
 Curves = dict[tuple[str, int], Array]  # (split, length) -> (E, S); length 0 is all together
@@ -244,6 +253,16 @@ class StepStats:
     def seconds_left(self) -> float:
         """At the present speed."""
         return (self.steps - self.step) / max(self.steps_per_second, 1e-9)
+
+
+def check_observers(observers: Sequence[object]) -> None:
+    """Refuse an observer with a method that nothing would call, or with none that something would."""
+    for observer in observers:
+        methods = [name for name in dir(observer) if name.startswith("on_")]
+        unknown = [name for name in methods if name not in EVENTS]
+        if unknown or not methods:
+            what = f"has {unknown[0]}, which is never called" if unknown else "has no method that is called"
+            raise UserError(f"observer {type(observer).__name__} {what}: choose from {', '.join(EVENTS)}")
 
 
 def tell(observers: Sequence[object], event: str, *facts: object) -> bool:

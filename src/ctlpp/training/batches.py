@@ -20,15 +20,18 @@ Example:
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from ctlpp.benchmark.dataset import Dataset
+from ctlpp.benchmark.task import Task
 from ctlpp.files import UserError
 from ctlpp.models.zoo import error_line
 from ctlpp.runs.history import TRAINING
-from ctlpp.storage.folder import task_to_dict
+from ctlpp.storage.folder import load, task_to_dict
 from ctlpp.training.crowd import BATCHES, seed_keys
 from ctlpp.training.recipe import Recipe
 
@@ -49,26 +52,22 @@ class Data:
     task: dict[str, Any] | None = None  # as in task.json, without the splits
 
 
-def read_data(data: Any, splits: Sequence[str] | None = None) -> Data:
-    """The splits of a dataset, or of {name: {length: (tokens, targets)}}; by default iid and ood."""
-    if not isinstance(data, Mapping) and not hasattr(data, "task"):
-        kinds = "give a dataset, as `ctlpp.load(folder)` reads it, or a dictionary of splits"
-        raise UserError(f"data of type {type(data).__name__}: {kinds}")
+def read_data(data: Any, splits: Sequence[str] | None = None, *, train: bool = True) -> Data:
+    """Some splits of a dataset, its folder or a dictionary: those to evaluate, by default iid and ood.
+
+    train: whether that split is needed, too.
+    """
+    data = open_data(data)
     task = None if isinstance(data, Mapping) else data.task
-    names = list(data) if task is None else list(data.splits)
-    usual = [name for name in ("iid", "ood", "ood_independent") if name in names] or [
-        name for name in names if name != "train"
-    ]
-    held_out = usual if splits is None else list(splits)
-    for name in ["train", *held_out]:
-        if name not in names:
-            raise UserError(f"unknown split {name!r}: choose from {', '.join(names)}")
-        if name == TRAINING:
-            raise UserError(f"a split cannot be called {name!r}: that is the name of the training loss")
-    tensors = {name: data[name] if task is None else data.tensors(name) for name in ["train", *held_out]}
+    names = list(data if task is None else data.splits)
+    usual = [name for name in ("iid", "ood", "ood_independent") if name in names]
+    held_out = list(splits or usual or [name for name in names if name != "train"])
+    tensors = read_splits(data, ["train"] * train + held_out)
+    if TRAINING in tensors:
+        raise UserError(f"a split cannot be called {TRAINING!r}: that is the name of the training loss")
     pairs = [pair for split in tensors.values() for pair in split.values() if len(pair[1])]
-    if not any(len(targets) for _, targets in tensors["train"].values()):
-        raise UserError("the split 'train' has no examples: there is nothing to train on")
+    if empty := [name for name, split in tensors.items() if not any(len(two) for _, two in split.values())]:
+        raise UserError(f"the split {empty[0]!r} has no examples")
     return Data(
         splits=tensors,
         held_out=tuple(held_out),
@@ -78,6 +77,63 @@ def read_data(data: Any, splits: Sequence[str] | None = None) -> Data:
         protocol=str(task.protocol) if task else "",
         task=task_to_dict(task, data.settings, {}) if task else None,
     )
+
+
+def open_data(data: Any) -> Any:
+    """A dataset, perhaps from its folder, or {name: {length: (tokens, targets)}}."""
+    if isinstance(data, str | Path):
+        return load(data)
+    if not isinstance(data, Mapping | Dataset):
+        kinds = "give a dataset or its folder, or a dictionary of splits"
+        raise UserError(f"data of type {type(data).__name__}: {kinds}")
+    return data
+
+
+def read_splits(data: Any, names: Sequence[str] | None = None) -> dict[str, Split]:
+    """The tensors of some splits of what `open_data` gives, by default of all but train."""
+    every = data if isinstance(data, Mapping) else data.splits
+    wanted = [name for name in every if name != "train"] if names is None else names
+    if unknown := [name for name in wanted if name not in every]:
+        raise UserError(f"unknown split {unknown[0]!r}: choose from {', '.join(every)}")
+    return {name: _of_user(name, data[name]) if data is every else data.tensors(name) for name in wanted}
+
+
+def _of_user(name: str, split: Any) -> Split:
+    """A split by length; one pair of tensors has a single length, that of its tokens."""
+    try:
+        parts = split if isinstance(split, Mapping) else {split[0].shape[1]: split}
+        found = {n: (torch.as_tensor(one), torch.as_tensor(two)) for n, (one, two) in parts.items()}
+    except (TypeError, ValueError, AttributeError, IndexError, RuntimeError):
+        found = {}
+    for one, two in found.values():
+        whole = not (one.is_floating_point() or two.is_floating_point())
+        if not whole or one.ndim != 2 or two.shape != one.shape[:1]:
+            found = {}
+    if not found:
+        kinds = "{length: (tokens, targets)} or (tokens, targets), of whole numbers (N, T) and (N,)"
+        raise UserError(f"split {name!r}: give {kinds}")
+    return {n: (one.long(), two.long()) for n, (one, two) in found.items()}
+
+
+def check_data_matches_run(config: dict[str, Any], task: Task, run: Path | str, data: Path | str) -> None:
+    """Refuse data whose tokens mean something else than in training."""
+    for what, ours, theirs in (
+        ("tokens", config["vocab_size"], task.vocabulary.size),
+        ("symbols", config["n_classes"], task.n_symbols),
+    ):
+        if ours != theirs:
+            here = f"the run in {run} was trained with {ours}"
+            raise UserError(f"{data} has {theirs} {what}, {here}: they do not fit")
+    trained = config.get("task")
+    if not trained:
+        return
+    if trained["order"] != task.order:
+        raise UserError(f"{data} is written {task.order}, the run in {run} was trained {trained['order']}")
+    tables = {name: list(table) for name, table in task.functions.items()}
+    if trained["functions"] != tables:
+        differing = (name for name in tables if trained["functions"].get(name) != tables[name])
+        other = f"the run in {run} was trained with ({next(differing, 'the order of names')})"
+        raise UserError(f"{data} has other functions than {other}; use its task")
 
 
 def digest(split: Split) -> str:

@@ -30,7 +30,7 @@ Example:
 """
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
@@ -48,6 +48,7 @@ from torch.overrides import TorchFunctionMode
 from ctlpp.files import UserError
 from ctlpp.kernels import fast
 from ctlpp.models.zoo import Factory, make_model
+from ctlpp.words import plain
 
 _ALIGN = 16  # columns: every parameter starts at a multiple of 64 bytes
 _WEIGHTS, DROPOUT, BATCHES = range(3)  # what a seed's streams are for
@@ -119,11 +120,13 @@ class Crowd:
         return torch.stack(outcomes)
 
     def member(self, seed: int) -> nn.Module:
-        """An ordinary module with the weights of one seed, in evaluation mode."""
+        """An ordinary module with the weights of one seed, in evaluation mode, ready to be trained on."""
         if seed not in self.seeds:
             raise UserError(f"no seed {seed} in this crowd: choose from {', '.join(map(str, self.seeds))}")
         i = self.seeds.index(seed)
         module = deepcopy(self.module).eval()
+        for name, parameter in module.named_parameters():
+            parameter.requires_grad_(name in self.slices)
         own = {name: tensor[0] for name, tensor in self.state(slice(i, i + 1)).items()}
         with torch.no_grad():
             for name, tensor in [*module.named_parameters(), *module.named_buffers()]:
@@ -170,7 +173,7 @@ def init_crowd(
     factory: Factory,
     vocab_size: int,
     n_classes: int,
-    seeds: Sequence[int],
+    seeds: Iterable[int],
     device: torch.device | str = "cpu",
     name: str | None = None,
     begin: Callable[[int], Mapping[str, Tensor]] | None = None,
@@ -179,7 +182,7 @@ def init_crowd(
 
     begin: the state that a seed's module begins with, in place of random numbers.
     """
-    check_seeds(seeds)
+    seeds = read_seeds(seeds)
     modules: list[nn.Module] = []
     for seed in seeds:
         with drawn_from(seed):  # one trial stands for all
@@ -226,9 +229,12 @@ def _differing(modules: list[nn.Module], trained: set[str]) -> dict[str, Tensor]
     return {name: stack for name, stack in stacks.items() if not bool((stack == stack[:1]).all())}
 
 
-def check_seeds(seeds: Sequence[int]) -> None:
+def read_seeds(given: Iterable[int]) -> list[int]:
     """Seeds are distinct whole numbers, at least one of them."""
-    if len(seeds) == 0:
+    if not isinstance(given, Iterable):
+        raise UserError(f"‹seeds› {given}: give several numbers, such as range({given})")
+    seeds = [plain(seed) for seed in given]
+    if not seeds:
         raise UserError("no seeds: give at least one")
     for seed in seeds:
         if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 2**32:
@@ -236,6 +242,7 @@ def check_seeds(seeds: Sequence[int]) -> None:
     if len(set(seeds)) < len(seeds):
         twice = next(seed for i, seed in enumerate(seeds) if seed in seeds[:i])
         raise UserError(f"seed {twice} is given twice: every seed once")
+    return seeds
 
 
 def mix(z: Tensor) -> Tensor:

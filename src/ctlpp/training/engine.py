@@ -102,8 +102,8 @@ def _reason_against_vectorising(stepper: Stepper, batch: Batch) -> str:
             pair.gradient(slice(0, 2), *_two_examples(batch))
     except torch.OutOfMemoryError:
         return ""  # a matter of memory, for `seeds_at_a_time`
-    except Exception as error:
-        return error_line(error)
+    except Exception as error:  # PyTorch goes on with advice to those who develop it
+        return re.split(r"(?<=\w[.]) (?=[A-Z])", error_line(error))[0]
     return ""
 
 

@@ -2,7 +2,7 @@
 
 import signal
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -15,7 +15,7 @@ from torch import Tensor
 from ctlpp.files import as_frame, write_json
 from ctlpp.runs import checkpoint
 from ctlpp.runs.history import TRAINING, History, Score, StepStats, tell, to_table
-from ctlpp.training.batches import Batches, Split
+from ctlpp.training.batches import Batches, Split, check_data_matches_run, open_data, read_splits
 from ctlpp.training.crowd import Crowd
 from ctlpp.training.step import Stepper, Tally, evaluate
 from ctlpp.words import plural
@@ -45,9 +45,13 @@ class Run:
         about, many = self.config, plural(len(self.crowd.seeds))
         return f"<{about['model']} on {about['variant'] or 'own data'}: {many}, {plural(self.step, 'step')}>"
 
-    def evaluate(self, splits: Mapping[str, Split]) -> list[Score]:
-        """Scores of all seeds on other data."""
-        return evaluate(Tally.of(self.crowd, self.config["engine"]["seeds_at_a_time"]), splits, self.step)
+    def evaluate(self, data: Any, splits: Sequence[str] | None = None) -> list[Score]:
+        """Scores of all seeds on other data, as `ctlpp.evaluate` has them."""
+        place, data = data if isinstance(data, str | Path) else "the dataset", open_data(data)
+        if not isinstance(data, Mapping):
+            check_data_matches_run(self.config, data.task, self.folder or "memory", place)
+        tally = Tally.of(self.crowd, self.config["engine"]["seeds_at_a_time"])
+        return evaluate(tally, read_splits(data, splits), self.step)
 
     def table(self) -> list[dict[str, Any]]:
         """One row per seed: its number, its last accuracy on every split, the step it diverged at or None."""

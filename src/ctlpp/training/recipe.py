@@ -18,9 +18,9 @@ from math import cos, pi
 from typing import Any
 
 from ctlpp.files import UserError
-from ctlpp.models import DEFAULT_PRESET
+from ctlpp.models import DEFAULT_PRESET, PRESETS
 from ctlpp.runs.folder import SAVING
-from ctlpp.words import OLD_PRESETS
+from ctlpp.words import OLD_PRESETS, plain
 
 _LEAST = {  # of whole numbers
     "steps": 1,
@@ -65,8 +65,11 @@ class Recipe:
     settled_accuracy: float = 0.99  # a settled seed has at least this iid accuracy (or the first split's) …
     settled_change: float = 0.005  # … and no split's moved by more than this in these evaluations
     curriculum: str = ""  # "package.module:function", see `ctlpp.training.batches`; "" for none
+    preset: str = ""  # whose sizes a model of the zoo has with this recipe; "" for those of the default
 
     def __post_init__(self) -> None:
+        for setting in fields(self):
+            object.__setattr__(self, setting.name, plain(getattr(self, setting.name)))
         for name, least in _LEAST.items():
             value = getattr(self, name)
             whole = isinstance(value, int) and not isinstance(value, bool) and value >= least
@@ -93,20 +96,28 @@ class Recipe:
             self._check("weight_decay", not self.weight_decay, "an optimiser of your own has its own; set 0")
         named = isinstance(self.curriculum, str)
         self._check("curriculum", named, "must be package.module:function, or empty")
+        presets = f"choose from {', '.join(PRESETS)}, or empty"
+        self._check("preset", self.preset in ("", *PRESETS), presets)
 
     def _check(self, name: str, right: bool, rule: str) -> None:
         if not right:
             raise UserError(f"{f'‹{name}›' if name in _OPTIONS else name} {getattr(self, name)}: {rule}")
 
+    @property
+    def rising(self) -> int:
+        """The steps of the warm-up; of one that is longer than the training, a tenth of the steps."""
+        fits = self.warmup < self.steps or callable(self.schedule)
+        return self.warmup if fits else max(1, self.steps // 10)
+
     def rate(self, step: int) -> float:
         """The learning rate of step 0, 1, …"""
         if callable(self.schedule):
             return self.lr * float(self.schedule(step))
-        if step < self.warmup:
-            return self.lr * (step + 1) / self.warmup
+        if step < self.rising:
+            return self.lr * (step + 1) / self.rising
         if self.schedule == "constant":
             return self.lr
-        done = (step - self.warmup) / max(1, self.steps - self.warmup)
+        done = (step - self.rising) / max(1, self.steps - self.rising)
         return self.lr * (1 + cos(pi * done)) / 2
 
     def progress(self, step: int) -> float:
@@ -121,21 +132,24 @@ def _is_number(value: object) -> bool:
 OWN = Recipe()  # for your own model, and for the NDR
 _recurrent = replace(OWN, clip=5.0)
 _transformer = replace(OWN, clip=5.0, weight_decay=0.0025, steps=300_000)
-_LSTM_ON_S = replace(_recurrent, batch=128, lr=1e-3, optimizer="adam")  # as in the released sweep
+_LSTM_ON_S = replace(
+    _recurrent, preset="authors", batch=128, lr=1e-3, optimizer="adam"
+)  # as in the released sweep
 _quick = replace(OWN, batch=32, lr=5e-3, warmup=100, schedule="cosine", length_mix="even", eval_every=200)
 _quick = replace(_quick, checkpoint_every=1000)
 
 
-def _by_model(ndr: Recipe, transformer: Recipe, recurrent: Recipe) -> dict[str, Recipe]:
+def _by_model(preset: str, ndr: Recipe, transformer: Recipe, recurrent: Recipe) -> dict[str, Recipe]:
+    ndr, transformer, recurrent = (replace(one, preset=preset) for one in (ndr, transformer, recurrent))
     transformers = dict.fromkeys(("transformer", "transformer_untied"), transformer)
     return {"ndr": ndr, **transformers, **dict.fromkeys(("lstm", "lstm_uni", "gru", "rnn"), recurrent)}
 
 
-_authors = _by_model(OWN, _transformer, _recurrent)
 RECIPES: dict[str, dict[str, Recipe]] = {
-    "authors": _authors,
-    "text": _authors,  # the two differ in the models' sizes, and in the Bi-LSTM on S
+    "authors": _by_model("authors", OWN, _transformer, _recurrent),
+    "text": _by_model("text", OWN, _transformer, _recurrent),  # other sizes; and the Bi-LSTM on S differs
     "quick": _by_model(
+        "quick",
         replace(_quick, steps=2000),
         replace(_quick, steps=1000, lr=2e-3, weight_decay=1.0),
         replace(_quick, steps=1000),

@@ -9,7 +9,7 @@ Example:
 """
 
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -21,32 +21,30 @@ import torch
 from torch import Tensor, nn
 
 import ctlpp
-from ctlpp.benchmark.task import Task
 from ctlpp.files import UserError, as_frame
 from ctlpp.models import DEFAULT_PRESET
 from ctlpp.models.zoo import Factory, error_line, find_model, load_callable, name_of
 from ctlpp.runs import checkpoint
 from ctlpp.runs.folder import FORMAT, read_config
-from ctlpp.runs.history import History, Notes, Score, tell, to_table
-from ctlpp.storage.folder import load
+from ctlpp.runs.history import History, Notes, check_observers, tell, to_table
 from ctlpp.training.batches import Batches, Curriculum, Data, digest, read_data
-from ctlpp.training.crowd import init_crowd
+from ctlpp.training.crowd import Crowd, init_crowd, read_seeds
 from ctlpp.training.engine import find_device, prepare
 from ctlpp.training.loop import Run, Training
 from ctlpp.training.recipe import OWN_CODE, Recipe, recipe_for
 from ctlpp.training.step import Stepper
-from ctlpp.words import OLD_PRESETS
+from ctlpp.words import OLD_PRESETS, plural
 
 
 def train(
     model: str | Factory,
     data: Any,
     *,
-    seeds: Sequence[int] = range(5),
-    recipe: Recipe | None = None,
-    preset: str = DEFAULT_PRESET,
+    seeds: Iterable[int] = range(5),
+    recipe: Recipe | Mapping[str, Any] | None = None,
+    preset: str | None = None,
     sizes: Mapping[str, Any] | None = None,
-    device: str = "auto",
+    device: str | torch.device = "auto",
     out: Path | str | None = None,
     resume: bool = False,
     splits: Sequence[str] | None = None,
@@ -60,35 +58,37 @@ def train(
 
     model: a name of the zoo, "package.module:factory", or a callable, (vocab_size, n_classes) -> nn.Module.
     data: a dataset, or {"train": {length: (tokens, targets)}, "iid": …}.
-    recipe: by default that of the model and preset. sizes: other sizes for the model, by keyword.
+    recipe: by default that of the model and preset; or what to change in it, as a dictionary.
+    preset: of sizes and recipe, by default that of the recipe, or else authors.
+    sizes: other sizes for the model, by keyword.
     out: the run folder, if the run is to be kept. splits: those to evaluate, by default iid and ood.
     start: weights to begin with: a run or its folder, whose seeds lend theirs to the same seeds here; or a
         module, or its `state_dict()`, for all seeds.
     memory: bytes that activations may take, by default measured. about: anything to note in `config.json`.
     """
-    if isinstance(seeds, int):
-        raise UserError(f"‹seeds› {seeds}: give several numbers, such as range({seeds})")
+    check_observers(observers)
+    seeds, known, place = read_seeds(seeds), read_data(data, splits), find_device(str(device))
+    preset = find_preset(preset, recipe)
     name, factory, every_size = find_model(model, preset, sizes)
-    known = read_data(data, splits)
-    recipe = _with_own_code(recipe or recipe_for(name, preset, known.variant))
-    place = find_device(device)
+    if not isinstance(recipe, Recipe):
+        recipe = recipe_for(name, preset, known.variant, **(recipe or {}))
+    recipe = _with_own_code(recipe)
     if curriculum is None and recipe.curriculum:
         curriculum = load_callable(recipe.curriculum, "curriculum", "function")
-    batches = Batches(known.splits["train"], recipe, list(seeds), place, curriculum)
+    batches = Batches(known.splits["train"], recipe, seeds, place, curriculum)
     if curriculum is not None:
         batches.at(0)  # one that fails does so before anything is written
     begin = None if start is None else _states(start, factory)
-    crowd = init_crowd(factory, known.vocab_size, known.n_classes, list(seeds), place, name, begin)
+    crowd = init_crowd(factory, known.vocab_size, known.n_classes, seeds, place, name, begin)
     bf16 = recipe.precision == "bf16" or (recipe.precision == "auto" and place.type == "cuda")
     stepper = Stepper(crowd, recipe, 1, bf16)
-    for note in prepare(stepper, batches.shapes(), memory):
+    notes = prepare(stepper, batches.shapes(), memory)
+    if recipe.rising != recipe.warmup:
+        rises = f"a warm-up of {recipe.warmup} steps does not fit into {recipe.steps}"
+        notes.append(f"{rises}: the learning rate rises over {plural(recipe.rising, 'step')}")
+    for note in notes:
         tell(observers, "on_note", note)
-    config = {
-        "format": FORMAT,
-        "model": name,
-        "preset": OLD_PRESETS.get(preset, preset),
-        "options": every_size,
-    }
+    config = {"format": FORMAT, "model": name, "preset": preset, "options": every_size}
     if start is not None:
         config["start"] = sha256(crowd.weights.cpu().numpy().tobytes()).hexdigest()[:16]
     config |= _describe(known, stepper, curriculum) | {"about": dict(about or {})}
@@ -119,6 +119,19 @@ def _states(
     return lambda seed: state
 
 
+def find_preset(preset: str | None, recipe: object) -> str:
+    """The one preset of sizes and recipe."""
+    if not isinstance(recipe, Recipe | Mapping | None):
+        kinds = "give a Recipe, as `recipe_for` makes it, or a dictionary of changes"
+        raise UserError(f"recipe of type {type(recipe).__name__}: {kinds}")
+    theirs = recipe.preset if isinstance(recipe, Recipe) else ""
+    preset = OLD_PRESETS.get(preset or "", preset) or theirs or DEFAULT_PRESET
+    if theirs not in ("", preset):
+        remedy = "leave one of them out, or give other ‹sizes›"
+        raise UserError(f"‹preset› {preset}: the recipe is that of the preset {theirs}; {remedy}")
+    return preset
+
+
 def _with_own_code(recipe: Recipe) -> Recipe:
     """With functions in place of their names, `package.module:function`; a schedule is tried."""
     chosen = {name: getattr(recipe, name) for name in OWN_CODE}
@@ -137,6 +150,7 @@ def _describe(data: Data, stepper: Stepper, curriculum: Curriculum | None) -> di
     """What decides the result besides the model, and where it came about; for `config.json`."""
     crowd, recipe = stepper.crowd, dict(vars(stepper.recipe))
     recipe |= {name: name_of(recipe[name]) for name in OWN_CODE if callable(recipe[name])}
+    del recipe["preset"]  # stands beside the recipe
     if curriculum is not None and not recipe["curriculum"]:
         recipe["curriculum"] = name_of(curriculum)
     return {
@@ -203,10 +217,7 @@ def load_seed(
         The module in evaluation mode, with gradients for the parameters that were trained.
     """
     trained = run if isinstance(run, Run) else load_run(run, factory, device)
-    module = trained.crowd.member(seed)
-    for name, parameter in module.named_parameters():
-        parameter.requires_grad_(name in trained.crowd.slices)
-    return module
+    return trained.crowd.member(seed)
 
 
 def evaluate(
@@ -226,20 +237,7 @@ def evaluate(
         and length (0: all of the split): step, seed, split, length, accuracy, loss.
     """
     trained = run if isinstance(run, Run) else load_run(run, device=device)
-    return as_frame(to_table(score(trained, data, splits)))
-
-
-def score(run: Run, data: Any, splits: Sequence[str] | None = None) -> list[Score]:
-    """As `evaluate`, of a run in memory and as a list."""
-    place = data if isinstance(data, Path | str) else "the dataset"
-    data = load(data) if isinstance(data, Path | str) else data
-    if not isinstance(data, Mapping):
-        check_data_matches_run(run.config, data.task, run.folder or "memory", place)
-    every = data if isinstance(data, Mapping) else data.splits
-    names = [name for name in every if name != "train"] if splits is None else splits
-    if unknown := [name for name in names if name not in every]:
-        raise UserError(f"unknown split {unknown[0]!r}: choose from {', '.join(every)}")
-    return run.evaluate({name: data[name] if data is every else data.tensors(name) for name in names})
+    return as_frame(to_table(trained.evaluate(data, splits)))
 
 
 @torch.no_grad()
@@ -251,7 +249,11 @@ def accuracy(
     model: any callable, tokens (B, T) int64 -> logits (B, C); a module is put into evaluation mode meanwhile.
     data: a dataset, or {name: {length: (tokens, targets)}}. splits: by default iid and ood.
     """
-    known, shares = read_data(data, splits), {}
+    given: object = model
+    if isinstance(given, Run | Crowd):
+        one = "run.crowd.member(seed)" if isinstance(given, Run) else "crowd.member(seed)"
+        raise UserError(f"this {type(given).__name__} has many seeds: give {one}, or use ctlpp.evaluate")
+    known, shares = read_data(data, splits, train=False), {}
     training = isinstance(model, nn.Module) and model.training
     if isinstance(model, nn.Module):
         model.eval()
@@ -280,24 +282,3 @@ def _right(
             raise UserError(f"{wrong}; it should return logits of shape {shape}")
         answers.append(logits.argmax(-1).cpu())
     return (torch.cat(answers) == targets).double()
-
-
-def check_data_matches_run(config: dict[str, Any], task: Task, run: Path | str, data: Path | str) -> None:
-    """Refuse data whose tokens mean something else than in training."""
-    for what, ours, theirs in (
-        ("tokens", config["vocab_size"], task.vocabulary.size),
-        ("symbols", config["n_classes"], task.n_symbols),
-    ):
-        if ours != theirs:
-            here = f"the run in {run} was trained with {ours}"
-            raise UserError(f"{data} has {theirs} {what}, {here}: they do not fit")
-    trained = config.get("task")
-    if not trained:
-        return
-    if trained["order"] != task.order:
-        raise UserError(f"{data} is written {task.order}, the run in {run} was trained {trained['order']}")
-    tables = {name: list(table) for name, table in task.functions.items()}
-    if trained["functions"] != tables:
-        differing = (name for name in tables if trained["functions"].get(name) != tables[name])
-        other = f"the run in {run} was trained with ({next(differing, 'the order of names')})"
-        raise UserError(f"{data} has other functions than {other}; use its task")
