@@ -132,6 +132,12 @@ class Dataset:
 
         save(self, Path(folder), format=format, force=force)
 
+    def push(self, address: str, *, private: bool = False) -> str:
+        """Upload the dataset to the Hugging Face Hub, at `hf://owner/name`; gives the commit's address."""
+        from ctlpp.storage.hub import push
+
+        return push(self, address, private=private)
+
 
 def generate(variant: str | Path | VariantSpec, **options: Any) -> Dataset:
     """The dataset of a variant of the paper, or of your own; `options` are the fields of `Settings`."""

@@ -65,7 +65,14 @@ def _count(dataset: Dataset, name: str) -> dict[str, Any]:
 
 
 def load(folder: str | Path) -> Dataset:
-    """The dataset in a folder. Raises UserError if a file is missing, damaged or was changed."""
+    """The dataset in a folder, or on the Hugging Face Hub at `hf://owner/name`.
+
+    Raises UserError if a file is missing, damaged or was changed.
+    """
+    if str(folder).startswith("hf://"):
+        from ctlpp.storage.hub import pull
+
+        folder = pull(str(folder))
     return read_folder(Path(folder))[0]
 
 
