@@ -15,7 +15,7 @@ def asked(command: Any, tmp_path: Path) -> Path:
     assert command(f"generate R {SMALL} --out data").code == 0
     done = command("ask data --limit 20 --out q")
     assert (done.code, done.err) == (0, "")
-    assert "  ctlpp score data ANSWERS --name NAME --out RUN" in done.out
+    assert "Next: ctlpp score data ANSWERS --name NAME --out RUN" in done.out
     return tmp_path / "q" / "questions.jsonl"
 
 

@@ -38,7 +38,7 @@ def test_generate_writes_a_folder_that_check_proves(
     assert "train 200" in " ".join(made.out.split())
     assert Path(f"deep/er/data/ood.{ending}").is_file()
     proved = command("check deep/er/data")
-    assert (proved.code, proved.out.splitlines()[-1]) == (0, "deep/er/data is proved.")
+    assert (proved.code, proved.out.splitlines()[-2]) == (0, "deep/er/data is proved.")
 
 
 def test_every_option_of_generate_reaches_the_task(command: Command) -> None:
@@ -77,7 +77,7 @@ def test_show_counts_and_draws(command: Command) -> None:
 
 @pytest.mark.parametrize("variant", ["CTL", "A", "R", "S"])
 def test_show_gives_an_example_of_each_graph_and_says_what_it_means(command: Command, variant: str) -> None:
-    lines = command(f"show {variant}").out.splitlines()[-3:-1]
+    lines = command(f"show {variant}").out.splitlines()[-4:-2]
     task = make_task(Settings(variant=variant))
     home = {f: group for group, members in task.groups.items() for f in members}
     for line, split, graph in zip(lines, ("train", "ood"), ("training", "OOD"), strict=True):
@@ -97,7 +97,7 @@ def test_show_takes_a_dataset_folder(command: Command, refused: Refused) -> None
     assert command(f"generate R {SMALL} --seed 3 --order left-to-right --out data").code == 0
     title, *rest = command("show data").out.splitlines()
     assert title == "R: 8 functions, 4 symbols (protocol text, seed 3, left-to-right)"
-    assert rest[:-3] == command(f"show R {TASK} --seed 3").out.splitlines()[1:-3]
+    assert rest[:-4] == command(f"show R {TASK} --seed 3").out.splitlines()[1:-4]
     line = "--seed: data is a dataset folder that has this already; leave it out"
     assert refused("show data --seed 3") == line
 

@@ -41,23 +41,27 @@ def test_a_plan_says_what_is_there_what_is_not_and_what_it_costs(command: Comman
     assert (done.code, done.err) == (0, "")
     for name in ("lstm-R-clean-quick", "lstm-R-text-quick"):
         assert [name, "2", "0", "2", "6", "3", "s"] in rows(done.out)
-    assert done.out.rstrip().endswith("4 seeds to train: about 6 s on two CPU cores.")
+    assert "4 seeds to train: about 6 s on two CPU cores." in done.out
     assert list(tmp_path.iterdir()) == []
 
 
 def test_the_whole_paper_can_be_planned_for_a_gpu_that_is_not_there(command: Command) -> None:
     done = command("reproduce", "all", "--plan", "--device", "cuda")
     assert done.code == 0
-    last = done.out.rstrip().splitlines()[-1]
+    *_, last, step = done.out.splitlines()
     assert last.startswith("688 seeds to train: about ")
     assert last.endswith(" on one NVIDIA H200.")
+    assert step == "Next: ctlpp reproduce all --device cuda"
 
 
 def test_what_the_plan_has_is_trained_and_ends_in_tables_figures_and_a_report(command: Command) -> None:
     done = command(*ONE)
     assert done.code == 0
-    assert "1 of 1: lstm-R-clean-quick, seeds 0-1: " in done.err
-    assert done.out.splitlines()[-1] == "Tables, figures and report in out"
+    assert "1 of 1: lstm-R-clean-quick, seeds 0-1: " in " ".join(done.err.split())
+    assert done.out.splitlines()[-2:] == [
+        "Tables, figures and report in out.",
+        "Next: open out/report.html in a browser",
+    ]
     names = {path.name for path in PIECE.iterdir()}
     assert names >= {"config.json", "metrics.parquet", "result.json", "checkpoint", "analysis"}
     assert json.loads((PIECE / "config.json").read_text())["about"] == {"cell": "lstm-R-clean-quick"}
@@ -103,7 +107,8 @@ def test_a_failure_is_reported_at_the_end_with_exit_code_1_and_taken_up_with_ret
         f"{PIECE} failed: RuntimeError: no luck",
         "ctlpp: 1 of the runs failed; try them again with --retry, or remove a folder to begin it anew",
     ]
-    assert f"{PIECE} failed: RuntimeError: no luck; try it with --retry." in command(*ONE, "--plan").out
+    planned = " ".join(command(*ONE, "--plan").out.split())
+    assert f"{PIECE} failed: RuntimeError: no luck; try it with --retry." in planned
     assert command(*ONE).code == 1
     assert command(*ONE, "--no-analysis", "--retry", "--small", "--keep-weights", "1").code == 0
     assert len(list((PIECE / "weights").iterdir())) == 1

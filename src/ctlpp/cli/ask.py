@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from typer import Argument, Option
 
 from ctlpp.cli.data import Force
-from ctlpp.cli.output import make_table, print_table
+from ctlpp.cli.output import make_table, print_next, print_table
 from ctlpp.words import plural
 
 if TYPE_CHECKING:
@@ -78,8 +78,8 @@ def ask(
             "  lm_eval --tasks ctlpp --include_path . --log_samples --output_path log \\",
         ]
         steps += ["    --model hf --model_args pretrained=MODEL", "Score it: ANSWERS are the samples in log"]
-    steps += [f"  ctlpp score {place} ANSWERS --name NAME --out RUN"]
     print_table(rows, *steps)
+    print_next(f"ctlpp score {place} ANSWERS --name NAME --out RUN")
 
 
 def score(
@@ -106,8 +106,8 @@ def score(
 
     scores = compare(data, answers, out, name=name, seed=seed, reading=reading, force=force)
     print_scores(name, scores)
-    there = shlex.quote(str(out))
-    print_table(f"Written to {out}. As a page: ctlpp report {there} --out report.html")
+    print_table(f"Written to {out}.")
+    print_next(f"ctlpp report {shlex.quote(str(out))} --out report.html")
 
 
 def print_scores(name: str, scores: Scores) -> None:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import Field, fields
 from functools import cache, wraps
 from pathlib import Path
+from shlex import quote
+from textwrap import shorten
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_type_hints
 
-from typer import Argument, Option, echo
+from typer import Argument, Option
 
 from ctlpp.benchmark.variants import VARIANTS, Settings
-from ctlpp.cli.output import make_table, print_table
+from ctlpp.cli.output import make_table, print_next, print_table
 from ctlpp.files import UserError
 
 if TYPE_CHECKING:
@@ -25,14 +27,20 @@ GRAPH = f"{', '.join(VARIANTS)}, or a TOML file with your own graph"
 Variant = Annotated[str, Argument(metavar="VARIANT", help=f"{GRAPH}; or a dataset folder.")]
 Force = Annotated[bool, Option("--force", help="Replace what is there, if it is of the same kind.")]
 Data = dict[str, Any]  # the settings of a dataset that stand on the command line
+COMMON = ("symbols", "functions", "max_length", "train", "iid", "ood", "seed", "protocol")
 TASK = ("symbols", "functions", "max_length", "seed", "shared_functions", "shared_symbols", "ood_max_length")
 METAVARS = {int: "N", float: "X", bool: ""}
 _KINDS = get_type_hints(Settings)
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 
-def data_options(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Add options for these settings of a dataset (or all) to a command, which gets those given as `data`."""
+def data_options(
+    *names: str, shown: Sequence[str] | None = None
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add options for these settings of a dataset (or all) to a command, which gets those given as `data`.
+
+    shown: those that its help has; the others work, too.
+    """
     settings = [one for one in fields(Settings)[1:] if not names or one.name in names]
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
@@ -43,7 +51,7 @@ def data_options(*names: str) -> Callable[[Callable[..., None]], Callable[..., N
 
         own = inspect.signature(command, eval_str=True).parameters
         parameters = [parameter.replace(kind=_KEYWORD) for name, parameter in own.items() if name != "data"]
-        parameters += map(_parameter, settings)
+        parameters += [_parameter(one, shown is None or one.name in shown) for one in settings]
         del run.__wrapped__
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
@@ -53,13 +61,13 @@ def data_options(*names: str) -> Callable[[Callable[..., None]], Callable[..., N
 
 
 @cache
-def _parameter(setting: Field[Any]) -> inspect.Parameter:
+def _parameter(setting: Field[Any], shown: bool) -> inspect.Parameter:
     """The option for a setting. Its default is None, so that those that were given are known."""
     hint = _KINDS[setting.name]
     kind = (*get_args(hint), hint)[0]  # of several, the first
-    shown = "" if setting.default is None else f" [default: {setting.default}]"
-    help, metavar = setting.metadata["help"] + shown, METAVARS.get(kind, "NAME")
-    option = Option(help=help, metavar=metavar, rich_help_panel="The data")
+    default = "" if setting.default is None else f" [default: {setting.default}]"
+    help, metavar = setting.metadata["help"] + default, METAVARS.get(kind, "NAME")
+    option = Option(help=help, metavar=metavar, rich_help_panel="The data", hidden=not shown)
     return inspect.Parameter(setting.name, _KEYWORD, default=None, annotation=Annotated[kind | None, option])
 
 
@@ -142,25 +150,30 @@ def show(
         write_atomically(out, draw_task(task).encode())
     print_task(task)
     if out is not None:
-        echo(f"Drawn in {out}")
+        print_table(f"Drawn in {out}.")
+    if not Path(variant).is_dir():
+        print_next(f"ctlpp generate {quote(variant)} --out data/{quote(task.variant)}")
+    else:
+        print_next(f"ctlpp check {quote(variant)}")
 
 
 def print_splits(dataset: Dataset, folder: Path) -> None:
     """The splits of a dataset and their sizes by length."""
     lengths = sorted({length for split in dataset.splits.values() for length in split})
-    rows = make_table("", "split", "examples", *(f"L={n}" for n in lengths), "also in train")
+    rows = make_table("", "split", "examples", *(f"L={n}" for n in lengths), "in\ntrain")
     for name, split in dataset.splits.items():
         sizes = [f"{len(split[n]):,}" if n in split else "" for n in lengths]
         shared = f"{dataset.shared('train', name):,}" if name in ("iid", "ood") else ""
         rows.add_row(name, f"{dataset.size(name):,}", *sizes, shared)
-    print_table(title_of(dataset.task), rows, f"Written to {folder}. Prove it: ctlpp check {folder}")
+    print_table(title_of(dataset.task), rows, f"Written to {folder}.")
+    print_next(f"ctlpp check {quote(str(folder))}")
 
 
 def print_proof(proof: Proof, folder: Path) -> None:
     """What was proved of a dataset folder."""
     from ctlpp.storage.card import span
 
-    rows = make_table("", "split", "examples", "lengths", "shared with train", "with iid")
+    rows = make_table("", "split", "examples", "lengths", "in train", "in iid")
     for name, split in proof.dataset.splits.items():
         common = [str(proof.overlaps.get((one, name), "")) for one in ("train", "iid")]
         rows.add_row(name, f"{proof.dataset.size(name):,}", span(split), *common)
@@ -176,14 +189,14 @@ def print_proof(proof: Proof, folder: Path) -> None:
         "The training and OOD graphs have no example in common; no other splits share what they must not.",
         f"{folder} is proved.",
     )
+    print_next(f"ctlpp train lstm {quote(str(folder))} --preset quick --out runs/lstm")
 
 
 def print_task(task: Task) -> None:
     """Groups, edges, counts and examples."""
-    groups = make_table("Groups", "group", "functions", "names", left=3)
-    groups.columns[-1].no_wrap = False
+    groups = make_table("Groups", "group", "functions", "names", left=2, wrap="names")
     for group, names in task.groups.items():
-        groups.add_row(group, str(len(names)), _shortened(" ".join(names)))
+        groups.add_row(group, str(len(names)), shorten(" ".join(names), 300, placeholder=" …"))
     edges = make_table("Edges", "from", "to", "in", "restricted", left=4)
     for edge in dict.fromkeys((*task.train_graph.edges, *task.ood_graph.edges)):
         in_train, in_ood = edge in task.train_graph.edges, edge in task.ood_graph.edges
@@ -193,8 +206,10 @@ def print_task(task: Task) -> None:
     for length in sorted({*task.train_graph.lengths, *task.ood_graph.lengths}):
         counts.add_row(str(length), *(f"{task.language(name).count(length):,}" for name in ("train", "ood")))
     examples = make_table("Examples", "graph", "example", "that is", "groups in order", left=4)
+    for column in examples.columns[1:]:
+        column.no_wrap = False
     for name, graph in (("train", "training"), ("ood", "OOD")):
-        examples.add_row(graph, *map(_shortened, _example(task, name)))
+        examples.add_row(graph, *(shorten(text, 300, placeholder=" …") for text in _example(task, name)))
     print_table(title_of(task), groups, edges, counts, examples)
 
 
@@ -236,7 +251,3 @@ def _restriction(task: Task, edge: tuple[str, str]) -> str:
         return ""
     span = f"{min(sizes)}" if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
     return f"{span} of {task.n_symbols} symbols"
-
-
-def _shortened(text: str, width: int = 72) -> str:
-    return text if len(text) <= width else text[: width - 1] + "…"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from typer import Argument, Option, Typer, echo
 
 from ctlpp.cli.data import Force
-from ctlpp.cli.output import make_table, print_table, progress
+from ctlpp.cli.output import make_table, print_next, print_table, progress
 from ctlpp.cli.train import Device, parse_seeds_of_run
 from ctlpp.files import UserError
 from ctlpp.words import plural
@@ -82,9 +82,8 @@ def analyze(
     for note in study.analysis.notes:
         echo(f"Note: {note}.", err=True)
     print_study(study)
-    echo(f"Numbers and figures in {run / 'analysis' if out is None else out}")
-    if out is None:
-        echo(f"As a page: {shlex.join(['ctlpp', 'report', str(run)])} --out report.html")
+    print_table(f"Numbers and figures in {run / 'analysis' if out is None else out}.")
+    print_next(f"ctlpp report {shlex.quote(str(run))} --out report.html")
 
 
 def parse_bases(text: str) -> int | None:
@@ -110,7 +109,7 @@ def print_study(study: Study) -> None:
         facts.append(f"{int((~kept).sum())} of them diverged and left out")
     if not study.finished:
         facts.append(f"unfinished: step {study.step:,} of {about['recipe']['steps']:,}")
-    rows = make_table("", "measure", "mean ± std", f"correlation with {study.outcome}")
+    rows = make_table("", "measure", "mean ± std", f"correlation with\n{study.outcome}")
     for name, values in study.analysis.measures.items():
         known = values[np.isfinite(values) & kept]
         mean = f"{known.mean():.3f}" if len(known) else "–"
@@ -135,7 +134,7 @@ def print_positions(study: Study) -> None:
     if found is None or not kept.any():
         return
     level_name = "layer" if found.kind == "columns" else "step"
-    rows = make_table("Where the value is", level_name, "part", "seeds", "effect of changing it", left=2)
+    rows = make_table("Where the value is", level_name, "part", "seeds", "effect of\nchanging it", left=2)
     effects = found.effect[(kept.nonzero()[0], *found.position[kept].T)]
     places = [(level, part) for level, part in found.position[kept].tolist()]
     for (level, part), seeds in Counter(places).most_common():
@@ -170,7 +169,8 @@ def report(
     for line in written.notes:
         echo(f"Note: {line}.", err=True)
     runs = plural(written.runs, "run")
-    echo(f"{runs}, {written.analysed} of them analysed: {out} ({written.size / 1e6:.1f} MB)")
+    print_table(f"{runs}, {written.analysed} of them analysed: {out} ({written.size / 1e6:.1f} MB).")
+    print_next(f"open {out} in a browser")
 
 
 bench = Typer(no_args_is_help=True)
@@ -193,6 +193,7 @@ def bench_data() -> None:
     from ctlpp.bench import compare_data
 
     print_table(*compare_data())
+    print_next("ctlpp bench train")
 
 
 @bench.command("train")
@@ -215,6 +216,7 @@ def bench_train(
 
     if device == "cpu":
         print_table(*bench.compare_training())
-        return
-    find_device(device)
-    print_table(*bench.compare_cuda(bench.CROWDS if seeds is None else bench.crowd_sizes(seeds)))
+    else:
+        find_device(device)
+        print_table(*bench.compare_cuda(bench.CROWDS if seeds is None else bench.crowd_sizes(seeds)))
+    print_next("ctlpp reproduce all --plan")

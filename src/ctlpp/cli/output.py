@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from datetime import timedelta
-from math import isnan
+from datetime import datetime, timedelta
+from math import inf, isnan
+from textwrap import TextWrapper
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
@@ -20,35 +22,54 @@ from ctlpp.statistics.published import SOLVED
 if TYPE_CHECKING:
     from ctlpp.runs.history import Score, StepStats
 
+FIRST, LATER = 20.0, 600.0  # seconds until a log says how fast a run is, and between such lines
 
-def make_table(title: str, *columns: str, left: int = 1) -> Table:
-    """A table whose first `left` columns are text and whose others are numbers; no title if it is empty."""
-    table = Table(title=title or None, box=SIMPLE_HEAD, title_justify="left", title_style="bold")
+
+def make_table(title: str, *columns: str, left: int = 1, wrap: str = "") -> Table:
+    """A table whose first `left` columns are text and whose others are numbers; no title if it is empty.
+
+    wrap: the column of text that becomes narrower on a narrow screen. Others are never cut.
+    """
+    table = Table(title=title or None, box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.title_justify, table.title_style = "left", "bold"
     for i, column in enumerate(columns):
-        table.add_column(column, justify="left" if i < left else "right", no_wrap=i < left)
+        table.add_column(column, justify="right", no_wrap=column != wrap)
+        if i < left or column == wrap:
+            table.columns[i].justify = "left"
     return table
 
 
 def print_table(*parts: Table | str) -> None:
-    """Print to stdout; without a terminal as wide as the content."""
+    """Print tables and sentences to stdout, as wide as the terminal or as COLUMNS says."""
     console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=200)
     for part in parts:
         if isinstance(part, Table):
             print_uncut(part, console)
         else:
-            console.print(part, markup=False, soft_wrap=True)
+            console.print(fill(part, console.width), markup=False, soft_wrap=True)
 
 
 def print_uncut(table: Table, console: Console) -> None:
-    """Never cut numbers: a table that is too wide gives up its padding, then it runs over the edge."""
+    """A table that needs more room than there is runs over the edge."""
     screen, endless = console.width, console.options.update(max_width=10_000)
-    if Measurement.get(console, endless, table).minimum > screen:
-        table.padding = (0, 0)
     console.width = max(screen, Measurement.get(console, endless, table).minimum)
     console.print(table, markup=False)
     console.width = screen
+
+
+def print_next(step: str) -> None:
+    """What to do after this command, on the last line."""
+    end = (
+        " \\\n" if step.startswith("ctlpp ") else "\n"
+    )  # for a shell, the lines of a command belong together
+    print(fill(f"Next: {step}", Console().width - 2, end, indent=4))
+
+
+def fill(text: str, width: int, end: str = "\n", indent: int = 0) -> str:
+    """Lines of at most this width; words stay whole. end: what is put between lines that were one."""
+    wrapper = TextWrapper(width, break_long_words=False, break_on_hyphens=False)
+    wrapper.subsequent_indent = " " * indent
+    return "\n".join(end.join(wrapper.wrap(line)) for line in text.split("\n"))
 
 
 def spread(values: Sequence[float]) -> str:
@@ -73,13 +94,13 @@ def by_split(scores: Sequence[Score]) -> dict[str, dict[int, list[float]]]:
 
 
 def table_by_length(scores: Sequence[Score]) -> Table:
-    """Accuracy on every split and length, and how many seeds are above `SOLVED` on the whole split."""
+    """Accuracy on every split, how many seeds are above `SOLVED`, and the seeds' mean on each length."""
     found = by_split(scores)
     lengths = sorted({length for split in found.values() for length in split} - {0})
-    rows = make_table("", "split", "all lengths", *(f"L={n}" for n in lengths), f"seeds above {SOLVED}")
+    rows = make_table("", "split", "accuracy", f"above {SOLVED}", *(f"L={n}" for n in lengths))
     for split, values in found.items():
-        cells = [spread(values[n]) if n in values else "" for n in (0, *lengths)]
-        rows.add_row(split, *cells, solved(values[0]))
+        cells = [spread(values[n]).partition(" ")[0] if n in values else "" for n in lengths]
+        rows.add_row(split, spread(values[0]), solved(values[0]), *cells)
     return rows
 
 
@@ -109,6 +130,7 @@ class TrainingDisplay:
         self.stats: StepStats | None = None
         self.scores: Sequence[Score] = ()
         self.evaluated = 0  # the step of the last evaluation
+        self.due = inf  # without a terminal: when to say again how far it is
         self.live: AbstractContextManager[Any] = nullcontext()
         if self.console.is_terminal:
             from rich.live import Live
@@ -124,10 +146,12 @@ class TrainingDisplay:
 
     def say(self, line: str) -> None:
         """Print one line about this run."""
-        self.console.print(f"{self.title}: {line}", markup=False, soft_wrap=True)
+        text = fill(f"{self.title}: {line}", self.console.width, indent=2)
+        self.console.print(text, markup=False, soft_wrap=True)
 
     def on_start(self, config: dict[str, Any], step: int) -> None:
         """Say what trains."""
+        self.due = monotonic() + FIRST
         resumed = f", resumed at step {step:,}" if step else ""
         parameters, steps = config["parameters"], config["recipe"]["steps"]
         self.say(f"{parameters:,} parameters per seed, {steps:,} steps{resumed}")
@@ -137,11 +161,14 @@ class TrainingDisplay:
         self.say(line)
 
     def on_step(self, stats: StepStats) -> None:
-        """Remember where the run stands."""
+        """Remember where the run stands; without a terminal, say so soon and then now and again."""
         self.stats = stats
+        if not self.console.is_terminal and monotonic() >= self.due:
+            self.say(", ".join([f"step {stats.step:,}", *self.speed(stats)]))
+            self.due = monotonic() + LATER
 
     def on_evaluate(self, step: int, scores: Sequence[Score]) -> None:
-        """Remember the accuracies; without a terminal, print them in one line."""
+        """Remember the accuracies; without a terminal, print them."""
         self.scores, self.evaluated = scores, step
         if self.console.is_terminal:
             return
@@ -149,25 +176,34 @@ class TrainingDisplay:
         for split, lengths in by_split(scores).items():
             parts.append(f"{split} {spread(lengths[0])} ({solved(lengths[0])} above {SOLVED})")
         if self.stats is not None:
-            parts += [f"{self.stats.steps_per_second:.1f} steps/s", f"{clock(self.stats.seconds_left)} left"]
+            parts += self.speed(self.stats)
+            self.due = monotonic() + LATER
         self.say(", ".join(parts))
+
+    def speed(self, stats: StepStats) -> list[str]:
+        """Speed, and when the run is expected to end."""
+        end = datetime.now() + timedelta(seconds=min(stats.seconds_left, 3600 * 24 * 999))
+        today = end.date() == datetime.now().date()
+        shown = f"{clock(stats.seconds_left)} left (until {end:{'%H:%M' if today else '%-d %B %H:%M'}})"
+        return [f"{stats.steps_per_second:.1f} steps/s", shown]
 
     def render(self) -> Group:
         """The live display."""
         stats = self.stats
         if stats is None:
             return Group(Text("preparing …"))
-        bar = Table.grid(padding=(0, 2))
-        facts = [f"step {stats.step:,} of {stats.steps:,}", f"{stats.steps_per_second:.1f} steps/s"]
-        facts += [f"{clock(stats.seconds_left)} left", f"loss {spread(stats.losses)}"]
-        if stats.diverged:
-            facts.append(f"{len(stats.diverged)} diverged")
-        bar.add_row(ProgressBar(stats.steps, stats.step, width=30), *facts)
-        if not self.scores:
-            return Group(bar)
-        columns = ("accuracy", "worst", "best", f"seeds above {SOLVED}")
-        rows = make_table(f"At step {self.evaluated:,}", "split", *columns)
-        for split, lengths in by_split(self.scores).items():
-            values = lengths[0]
-            rows.add_row(split, spread(values), f"{min(values):.2f}", f"{max(values):.2f}", solved(values))
-        return Group(bar, rows)
+        facts = [f"step {stats.step:,} of {stats.steps:,}", *self.speed(stats)]
+        facts += [f"loss {spread(stats.losses)}"]
+        facts += [f"{len(stats.diverged)} diverged"] * bool(stats.diverged)
+        bar = Table.grid()
+        bar.add_row(ProgressBar(stats.steps, stats.step, width=40))
+        parts: list[Any] = [bar, Text(", ".join(facts))]
+        if self.scores:
+            columns = ("accuracy", "worst", "best", f"above {SOLVED}")
+            rows = make_table(f"At step {self.evaluated:,}", "split", *columns)
+            for split, lengths in by_split(self.scores).items():
+                values = lengths[0]
+                ends = (f"{min(values):.2f}", f"{max(values):.2f}")
+                rows.add_row(split, spread(values), *ends, solved(values))
+            parts.append(rows)
+        return Group(*parts)

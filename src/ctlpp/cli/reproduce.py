@@ -12,18 +12,23 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Argument, Option, echo
+from typer import Argument, Option
 
 from ctlpp.files import UserError
 
 if TYPE_CHECKING:
     from ctlpp.cli.output import TrainingDisplay
-    from ctlpp.plans.pieces import Piece
+    from ctlpp.plans.pieces import Piece, RunStatus
     from ctlpp.plans.planned import PlannedRun
     from ctlpp.plans.work import Outcome, WorkSettings
 
 PAGES_EVERY = 600.0  # seconds between results that are written while the work goes on
 ROWS = 8  # of the live table
+MEANING = (
+    "IID: new examples of the kinds that training had. OOD: the same functions in successions that training "
+    "never had. The published numbers are of larger models on a larger task."
+)
+LISTED, NOTES = 20, 6  # of a plan: runs that are listed one by one, and notes
 
 
 def reproduce(
@@ -95,6 +100,7 @@ def execute(runs: Sequence[PlannedRun], out: Path, settings: WorkSettings, page:
     """Train what is missing, write tables and figures, and say how it ended."""
     import torch
 
+    from ctlpp.cli.output import print_next, print_table
     from ctlpp.plans.work import carry_out
     from ctlpp.reproduce.page import write_results
     from ctlpp.training.engine import find_device
@@ -118,9 +124,10 @@ def execute(runs: Sequence[PlannedRun], out: Path, settings: WorkSettings, page:
             raise
         written = write_results(out, page)
     if runs:
-        echo(f"{outcome.seeds:,} of {sum(len(run.seeds) for run in runs):,} seeds asked for have run")
-    echo(f"{written}\nTables, figures and report in {out}")
+        print_table(f"{outcome.seeds:,} of {sum(len(run.seeds) for run in runs):,} seeds asked for have run.")
+    print_table(written, f"Tables, figures and report in {out}.")
     report_outcome(outcome, "try them again with --retry")
+    print_next(f"open {out / 'report.html'} in a browser")
 
 
 @contextmanager
@@ -158,31 +165,57 @@ def report_outcome(outcome: Outcome, again: str) -> None:
 
 def print_plan(runs: Sequence[PlannedRun], out: Path, settings: WorkSettings) -> None:
     """What there is, what is to do and what it costs, also on a device that is not there."""
-    from ctlpp.cli.output import make_table, print_table
+    from ctlpp.cli.output import make_table, print_next, print_table
     from ctlpp.plans.pieces import run_status
-    from ctlpp.plans.planned import DEVICES, START
+    from ctlpp.plans.planned import DEVICES, START, seconds
+    from ctlpp.reproduce.plan import plan
     from ctlpp.training.engine import find_device
     from ctlpp.words import duration, plural
+
+    def cost(device: str) -> str:
+        whole = sum(status.remaining(device) for status in statuses) + (START[device] if left else 0)
+        return f"about {duration(whole)} on {DEVICES[device]}"
 
     kind = settings.device.partition(":")[0]
     if kind not in DEVICES:
         kind = find_device(settings.device).type
-    table = make_table("", "run", "seeds", "finished", "to train", "steps", "time")
-    notes, left, whole = [], 0, 0.0
-    for status in (run_status(out, run, settings.seeds_a_piece) for run in runs):
-        run, cost, done = status.run, status.remaining(kind), len(status.finished)
-        missing = 0 if run.ended else len(run.seeds) - done
-        numbers = (f"{done + missing}", f"{done}", f"{missing}", f"{run.steps:,}")
+    statuses = [run_status(out, run, settings.seeds_a_piece) for run in runs]
+    table = make_table("", "what", "seeds", "done", "left", "steps", "time")
+    left = 0
+    for name, block in _blocks(statuses).items():
+        done = sum(len(status.finished) for status in block)
+        missing = sum(
+            len(status.run.seeds) - len(status.finished) for status in block if not status.run.ended
+        )
+        time = sum(status.remaining(kind) for status in block)
         if done or missing:
-            table.add_row(run.name, *numbers, duration(cost) if cost else "–")
-        left, whole = left + missing, whole + cost
-        for piece in status.to_do:
-            if piece.step:
-                notes.append(f"{piece.folder} goes on at step {piece.step:,}.")
-            if piece.failure:
-                notes.append(f"{piece.folder} failed: {piece.failure}; try it with --retry.")
-    whole += START[kind] if left else 0
-    print_table(table, *notes, f"{plural(left)} to train: about {duration(whole)} on {DEVICES[kind]}.")
+            numbers = (f"{done + missing}", f"{done}", f"{missing}", f"{block[0].run.steps:,}")
+            table.add_row(name, *numbers, duration(time) if time else "–")
+        left += missing
+    notes = []
+    for piece in (piece for status in statuses for piece in status.to_do):
+        if piece.step:
+            notes.append(f"{piece.folder} goes on at step {piece.step:,}.")
+        if piece.failure:
+            notes.append(f"{piece.folder} failed: {piece.failure}; try it with --retry.")
+    notes[NOTES:] = [f"… and {len(notes) - NOTES} more begun or failed."] * (len(notes) > NOTES)
+    notes.append(f"{plural(left)} to train: {cost(kind)}.")
+    if left and kind == "cpu" and any(run.preset != "quick" for run in runs):
+        small = duration(sum(seconds(run, len(run.seeds), "cpu") for run in plan("all", "quick")))
+        notes.append(f"With --device cuda {cost('cuda')}. With --scale quick a miniature: about {small}.")
+    print_table(table, *notes)
+    asked = [word for word in sys.argv[1:] if word != "--plan"]
+    print_next(shlex.join(["ctlpp", *asked]))
+
+
+def _blocks(statuses: Sequence[RunStatus]) -> dict[str, list[RunStatus]]:
+    """The rows of a plan: each run, or of many runs those of a model that belong together."""
+    blocks: dict[str, list[RunStatus]] = {}
+    for status in statuses:
+        run = status.run
+        name = run.name if len(statuses) <= LISTED else f"{run.experiments[0]}: {run.model}"
+        blocks.setdefault(name, []).append(status)
+    return blocks
 
 
 def demo(
@@ -196,6 +229,7 @@ def demo(
     Kill it whenever you like: the same command goes on.
     """
     from ctlpp.benchmark.dataset import generate
+    from ctlpp.cli.output import print_next, print_table
     from ctlpp.plans.work import LOCAL, WorkSettings, carry_out
     from ctlpp.report.page import write_report
     from ctlpp.reproduce.plan import demo_plan
@@ -213,24 +247,25 @@ def demo(
             if not folder.exists():
                 generate(variant, **options).save(folder)
             sizes = ", ".join(f"{number:,} {split}" for split, number in check(folder).examples.items())
-            echo(f"{folder}: {sizes}; every answer, every split and every checksum proved")
+            print_table(f"{folder}: {sizes}; every answer, every split and every checksum proved.")
         with live_table() as watch:
             outcome = carry_out(runs, out, settings, watch)
         if outcome.seeds:
             write_report([out / "runs"], page, force=True)
-            print_accuracies(runs, out, f"Look inside every seed: open {page} in a browser")
+            print_accuracies(runs, out)
     report_outcome(outcome, "the same command tries them again")
+    print_next(f"open {page} in a browser")
 
 
-def print_accuracies(runs: Sequence[PlannedRun], out: Path, last: str) -> None:
-    """Accuracies of all seeds, with the published full-size numbers beside ours; and a last line."""
+def print_accuracies(runs: Sequence[PlannedRun], out: Path) -> None:
+    """Accuracies of all seeds, with the published full-size numbers beside ours."""
     from ctlpp.cli.output import make_table, print_table, solved, spread
     from ctlpp.plans.pieces import run_status
     from ctlpp.runs.folder import read_run
     from ctlpp.runs.history import accuracies
     from ctlpp.statistics.published import PUBLISHED, SOLVED
 
-    columns = ("IID", "OOD", f"seeds above {SOLVED} OOD", "paper, full size: IID", "OOD")
+    columns = ("IID", "OOD", f"above\n{SOLVED}", "published\nIID", "published\nOOD")
     table = make_table("Accuracy, mean ± standard deviation over seeds", "variant", "model", *columns, left=2)
     for run in sorted(runs, key=lambda run: run.variant, reverse=True):
         records = [read_run(piece.folder) for piece in run_status(out, run).found if piece.finished]
@@ -241,7 +276,7 @@ def print_accuracies(runs: Sequence[PlannedRun], out: Path, last: str) -> None:
             published = PUBLISHED[run.model, run.variant]
             theirs = [f"{mean:.2f}" for mean, _ in (published.iid, published.ood)]
             table.add_row(run.variant, run.model, spread(iid), spread(ood), solved(ood), *theirs)
-    print_table(table, last)
+    print_table(table, MEANING)
 
 
 @contextmanager

@@ -19,8 +19,8 @@ from typing import Annotated, Any
 
 from typer import Argument, Option, echo
 
-from ctlpp.cli.data import Data, Variant, check_unused, data_options
-from ctlpp.cli.output import TrainingDisplay, clock, make_table, print_table, table_by_length
+from ctlpp.cli.data import COMMON, Data, Variant, check_unused, data_options
+from ctlpp.cli.output import TrainingDisplay, clock, make_table, print_next, print_table, table_by_length
 from ctlpp.files import UserError
 from ctlpp.models import DEFAULT_PRESET, PRESETS
 from ctlpp.words import plural
@@ -31,7 +31,7 @@ _MOST_SEEDS = 100_000  # in one run
 _GREATEST = 2**32 - 1
 
 
-@data_options()
+@data_options(shown=COMMON)
 def train(
     model: Annotated[str, Argument(metavar="MODEL", help="See `ctlpp models`; or package.module:factory.")],
     variant: Variant,
@@ -70,6 +70,8 @@ def train(
     `ctlpp train ndr data/A --seeds 3,7,9 --preset text --device cuda --out runs/ndr-A`
 
     `ctlpp train my.models:tiny A --preset quick --steps 500 --size width=64 --out runs/tiny`
+
+    Every option of `ctlpp generate --help` that is about the data works here, too.
     """
     numbers, sizes = parse_seeds(seeds), parse_pairs("size", size or ())
     named = {"steps": steps, "batch": batch, "lr": lr, "precision": precision, "eval_every": eval_every}
@@ -123,8 +125,9 @@ def print_run(run: Any, out: Path) -> None:
     about = f"{run.config['model']} on {run.config['variant']}"
     title = f"{about}: {plural(len(run.crowd.seeds))}, {plural(run.step, 'step')}"
     notes = [f"Seed {seed} diverged at step {step:,} and was frozen." for seed, step in run.diverged.items()]
-    notes.append(f"{clock(run.seconds)} of training. Written to {out}. Look inside: ctlpp analyze {out}")
+    notes.append(f"{clock(run.seconds)} of training. Written to {out}.")
     print_table(title, table_by_length(run.history.at_end()), *notes)
+    print_next(f"ctlpp analyze {shlex.quote(str(out))}")
 
 
 def evaluate(
@@ -155,6 +158,7 @@ def evaluate(
     seeds = plural(len(trained.crowd.seeds))
     title = f"{trained.config['model']}, {seeds} after {trained.step:,} steps, on {data}"
     print_table(title, table_by_length(scores))
+    print_next(f"ctlpp analyze {shlex.quote(str(run))}")
 
 
 def models(
@@ -172,13 +176,13 @@ def models(
     from ctlpp.models.zoo import MODELS, build, parameters
 
     Settings(variant="CTL", functions=functions, symbols=symbols)  # refuses what no dataset can have
-    rows = make_table("", "model", "parameters", "what it is")
-    rows.columns[-1].justify = "left"
+    rows = make_table("", "model", "parameters", "what it is", wrap="what it is")
     for spec in MODELS.values():
         model = build(spec.name, vocab_size=functions + symbols + 1, n_classes=symbols, preset=preset)
         rows.add_row(spec.name, f"{parameters(model):,}", spec.about)
     title = f"Preset {preset}, {functions} functions, {symbols} symbols"
     print_table(title, rows, "Your own model: package.module:factory, see docs/concepts/crowds-of-seeds.md")
+    print_next("ctlpp train lstm R --preset quick --out runs/lstm-R")
 
 
 def parse_seeds(text: str) -> list[int]:
