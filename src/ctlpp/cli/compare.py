@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument
 
-from ctlpp.cli.output import make_table, print_table
+from ctlpp.cli.output import make_table, print_next, print_table
 
 if TYPE_CHECKING:
     from ctlpp.statistics.summary import Interval, Summary
@@ -40,6 +41,7 @@ def compare(one: Run, other: Run) -> None:
     few = min(side.seeds for row in found.values() for side in (row.one, row.other)) < FEWEST
     note = f"With fewer than {FEWEST} seeds in a run the intervals are not to be trusted."
     print_table(f"First: {one}", f"Second: {other}", means, rates, *[note] * few)
+    print_next(f"ctlpp report {quote(str(one))} {quote(str(other))} --out report.html")
 
 
 def _mean(side: Summary) -> str:

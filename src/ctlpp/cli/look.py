@@ -10,10 +10,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from typer import Argument, Option, Typer, echo
+from typer import Argument, Option, Typer
 
 from ctlpp.cli.data import Force
-from ctlpp.cli.output import make_table, print_next, print_table, progress
+from ctlpp.cli.output import make_table, print_next, print_note, print_table, progress
 from ctlpp.cli.train import Device, parse_seeds_of_run
 from ctlpp.files import UserError
 from ctlpp.words import plural
@@ -80,7 +80,7 @@ def analyze(
             drawing=drawing,
         )
     for note in study.analysis.notes:
-        echo(f"Note: {note}.", err=True)
+        print_note(note)
     print_study(study)
     print_table(f"Numbers and figures in {run / 'analysis' if out is None else out}.")
     print_next(f"ctlpp report {shlex.quote(str(run))} --out report.html")
@@ -167,7 +167,7 @@ def report(
 
         written = write_report(folders, out, force=force, start=start)
     for line in written.notes:
-        echo(f"Note: {line}.", err=True)
+        print_note(line)
     runs = plural(written.runs, "run")
     print_table(f"{runs}, {written.analysed} of them analysed: {out} ({written.size / 1e6:.1f} MB).")
     print_next(f"open {out} in a browser")

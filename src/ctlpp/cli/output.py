@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import datetime, timedelta
@@ -63,6 +64,11 @@ def print_next(step: str) -> None:
         " \\\n" if step.startswith("ctlpp ") else "\n"
     )  # for a shell, the lines of a command belong together
     print(fill(f"Next: {step}", Console().width - 2, end, indent=4))
+
+
+def print_note(line: str) -> None:
+    """Something that is good to know, on stderr."""
+    print(fill(f"Note: {line}.", Console(stderr=True).width), file=sys.stderr)
 
 
 def fill(text: str, width: int, end: str = "\n", indent: int = 0) -> str:

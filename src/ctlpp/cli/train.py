@@ -17,10 +17,18 @@ from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from typer import Argument, Option, echo
+from typer import Argument, Option
 
 from ctlpp.cli.data import COMMON, Data, Variant, check_unused, data_options
-from ctlpp.cli.output import TrainingDisplay, clock, make_table, print_next, print_table, table_by_length
+from ctlpp.cli.output import (
+    TrainingDisplay,
+    clock,
+    make_table,
+    print_next,
+    print_note,
+    print_table,
+    table_by_length,
+)
 from ctlpp.files import UserError
 from ctlpp.models import DEFAULT_PRESET, PRESETS
 from ctlpp.words import plural
@@ -151,10 +159,10 @@ def evaluate(
     trained = load_run(run, device=device)
     scores = trained.evaluate(data, None if splits is None else splits.split(","))
     for note in trained.notes:
-        echo(f"Note: {note}.", err=True)
+        print_note(note)
     if not (run / "result.json").is_file():
         steps = trained.config["recipe"]["steps"]
-        echo(f"Note: the run in {run} is unfinished (step {trained.step:,} of {steps:,}).", err=True)
+        print_note(f"the run in {run} is unfinished (step {trained.step:,} of {steps:,})")
     seeds = plural(len(trained.crowd.seeds))
     title = f"{trained.config['model']}, {seeds} after {trained.step:,} steps, on {data}"
     print_table(title, table_by_length(scores))
