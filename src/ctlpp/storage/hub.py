@@ -28,7 +28,7 @@ def push(dataset: Dataset, address: str, *, private: bool = False) -> str:
     Returns:
         The web address of the commit.
     """
-    with _hub(address) as (hub, repository, revision), TemporaryDirectory() as place:
+    with TemporaryDirectory() as place, _hub(address) as (hub, repository, revision):
         save(dataset, Path(place) / "dataset")
         about = {"repo_id": repository, "repo_type": "dataset"}
         api = hub.HfApi()
@@ -64,12 +64,7 @@ def _hub(address: str) -> Iterator[tuple[Any, str, str | None]]:
         raise UserError(f"{address}: huggingface_hub is not installed; pip install 'ctlpp[hub]'") from error
     try:
         yield hub, found[1], found[2]
-    except (
-        hub.errors.HfHubHTTPError,
-        hub.errors.LocalEntryNotFoundError,
-        hub.errors.HFValidationError,
-    ) as error:
-        why = " ".join(str(error).split())[:200]
-        raise UserError(
-            f"{address}: {why}; check the name, the network, and that you are logged in"
-        ) from error
+    except Exception as error:  # of the library, of the one beneath it, of the network
+        why = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+        remedy = "check the name, the network, and that you are logged in"
+        raise UserError(f"{address}: {why}; {remedy}") from error
