@@ -65,9 +65,8 @@ class Dataset:
 
     def common(self, one: str, other: str) -> list[Examples]:
         """The examples of split `other` that `one` has, too; those of a length together."""
-        both = [(examples, self[one][n]) for n, examples in self[other].items() if n in self[one]]
-        found = [theirs[member(theirs.keys(), ours.keys())] for theirs, ours in both]
-        return [examples for examples in found if len(examples)]
+        both = [(self[other][n], self[one][n]) for n in self[other] if n in self[one]]
+        return [theirs[member(theirs.keys(), ours.keys())] for theirs, ours in both]
 
     def shared(self, one: str, other: str) -> int:
         """How many examples two splits have in common."""
@@ -181,8 +180,11 @@ def _draw_singles_first(task: Task, settings: Settings) -> tuple[Split, Split]:
         raise UserError(
             f"‹train› {settings.train}: at least {singles} are needed, all single applications belong to it"
         )
-    iid_sizes = balance(settings.iid, _iid_room(settings.iid, settings.train - singles, room))
-    train_sizes = balance(settings.train - singles, {n: room[n] - iid_sizes[n] for n in room})
+    longer = settings.train - singles
+    # a tenth of each length, or iid's share if that is more: scarce short examples stay in train
+    share = max(Fraction(1, 10), Fraction(settings.iid, max(1, settings.iid + longer)))
+    iid_sizes = balance(settings.iid, {n: math.ceil(share * size) for n, size in room.items()})
+    train_sizes = balance(longer, {n: room[n] - iid_sizes[n] for n in room})
     train: dict[int, Examples] = {1: language.all(1)} if singles else {}
     iid = {}
     for n in room:
@@ -196,12 +198,6 @@ def _draw_singles_first(task: Task, settings: Settings) -> tuple[Split, Split]:
 def filled(fill: float, count: int) -> int:
     """How many of so many examples may be used; their number may be too large for a float."""
     return int(fill * count) if count < _EXACT else int(Fraction(fill) * count)
-
-
-def _iid_room(iid: int, train: int, room: Sizes) -> Sizes:
-    """A tenth of each length, or iid's share if that is more: scarce short examples stay in train."""
-    share = max(Fraction(1, 10), Fraction(iid, max(1, iid + train)))
-    return {n: math.ceil(share * size) for n, size in room.items()}
 
 
 def _draw_pairs_at_last(task: Task, settings: Settings) -> tuple[Split, Split]:

@@ -129,7 +129,7 @@ def _check_overlaps(dataset: Dataset, entries: Entries) -> dict[tuple[str, str],
         found = overlaps[one, other] = sum(map(len, common))
         pairs_twice = _adds_pairs(dataset) and (one, other) == ("train", "iid")
         if found != (right := _sizes(dataset, "iid").get(2, 0) if pairs_twice else 0):
-            example = f"; the first is {dataset.task.describe(common[0])!r}" if common else ""
+            example = f"; the first is {dataset.task.describe(next(filter(len, common)))!r}" if found else ""
             raise UserError(f"{one} and {other} share {found} examples, not {right}{example}")
         if one == "train" and found != (claimed := entries[other].get("in_train", 0)):
             raise UserError(f"task.json has in_train {claimed} for {other}, its file has {found}")
