@@ -187,13 +187,3 @@ def test_numbers_beyond_64_bits_are_exact(name: str) -> None:
     assert language.rank(examples).tolist() == numbers
     walks = as_walks(examples)
     assert walks == sorted(walks), "numbers are in dictionary order"
-
-
-@settings(max_examples=30)
-@given(st.integers(0, 60**12 * 8 - 1))
-def test_the_digits_of_a_number_are_the_functions_where_everything_may_follow_everything(number: int) -> None:
-    language, _ = BIG["any of 60 functions, 12 long"]
-    start, rest = divmod(number, 60**12)
-    digits = [rest // 60**i % 60 for i in range(11, -1, -1)]
-    example = language.unrank(12, np.array([number], dtype=object))
-    assert as_walks(example) == [(start, tuple(digits))]

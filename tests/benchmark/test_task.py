@@ -28,14 +28,6 @@ def test_functions_are_distinct_bijections_up_to_all_there_are(n_symbols: int, n
     assert all(sorted(row) == list(range(n_symbols)) for row in table)
 
 
-def test_ids_are_functions_then_symbols_then_the_end_token() -> None:
-    vocabulary = make_task(Settings(variant="A")).vocabulary
-    assert vocabulary.tokens[:3] == ("a", "b", "c")
-    assert vocabulary.tokens[31:34] == ("F", "0", "1")
-    assert vocabulary.tokens[40] == "<end>"
-    assert (vocabulary.size, vocabulary.end) == (41, 40)
-
-
 def test_an_unknown_word_is_named() -> None:
     vocabulary = make_task(Settings(variant="A", symbols=4, functions=8)).vocabulary
     with pytest.raises(ValueError, match="unknown token 'zz'; the tokens are a b c d e f g h 0 1 2 3"):
