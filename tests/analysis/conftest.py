@@ -2,6 +2,7 @@
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from ctlpp.training.train import train
 
 SYMBOLS, FUNCTIONS = 4, 8
 RECIPE = Recipe(steps=30, batch=32, lr=0.01, warmup=5, eval_every=10, checkpoint_every=10)
+TINY = {"width": 16, "heads": 2, "hidden": 16, "depth": 2, "test_depth": 2}
 
 
 class Coded(nn.Module):
@@ -111,7 +113,8 @@ def dataset() -> Dataset:
 @pytest.fixture(scope="session")
 def trained(dataset: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs") / "ndr-R"
-    train("ndr", dataset, seeds=[0, 2, 3, 7], preset="quick", recipe=RECIPE, out=folder, device="cpu")
+    how: Any = {"preset": "quick", "sizes": TINY, "recipe": RECIPE, "device": "cpu"}
+    train("ndr", dataset, seeds=[0, 2, 3, 7], out=folder, **how)
     return folder
 
 
