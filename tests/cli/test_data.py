@@ -161,6 +161,15 @@ def test_a_path_that_the_system_refuses_is_named(refused: Refused) -> None:
         assert line.endswith(" cannot be used (File name too long): choose another, or make it usable")
 
 
+def test_on_a_terminal_generation_shows_that_it_goes_on(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")  # for Rich, the output is then a terminal
+    done = command(f"generate R {SMALL} --out data")
+    assert "Drawing the examples" in done.err
+    assert "Writing" in done.err
+
+
 def test_very_long_numbers_are_cut_short(refused: Refused) -> None:
     seed, short = "1" + 400 * "0", "100000000… (401 digits)"
     assert refused(f"generate R --seed {seed} --out new") == f"--seed {short}: use 0 to {2**63 - 1}"

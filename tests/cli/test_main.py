@@ -61,6 +61,7 @@ def test_every_help_shows_an_example(command: Command, name: str) -> None:
     assert done.code == 0
     body = done.out.partition("Usage:")[2].partition("\n")[2]
     assert f"ctlpp {name}" in " ".join(body.split())
+    assert "<bool>" not in body.lower()
 
 
 def test_the_main_help_names_every_command(command: Command) -> None:

@@ -21,7 +21,7 @@ from rich.console import Console
 
 from ctlpp.cli.output import TrainingDisplay
 from ctlpp.cli.train import name_seeds, parse_pairs, parse_seeds, parse_seeds_of_run
-from ctlpp.files import UserError
+from ctlpp.files import UserError, lock
 from ctlpp.models.zoo import MODELS
 from ctlpp.runs.history import Score, StepStats
 
@@ -159,6 +159,19 @@ def test_models_names_the_zoo_with_its_parameters(command: Command) -> None:
         assert spec.about.split()[0] in out
     for number in ("407,816", "155,018", "673,299"):
         assert number in out
+
+
+def test_a_run_that_is_training_asks_for_patience_until_its_first_checkpoint(
+    command: Command, refused: Callable[..., str]
+) -> None:
+    assert command(TRAIN).code == 0
+    assert command(f"generate R {DATA} --out data").code == 0
+    Path("run/result.json").unlink()
+    shutil.rmtree("run/checkpoint")
+    evaluate = "evaluate run --data data --device cpu"
+    assert refused(evaluate) == "the run in run has no checkpoint yet: resume it first"
+    with lock(Path("run/.lock")):
+        assert refused(evaluate) == "the run in run is training: wait for its first checkpoint"
 
 
 def test_a_terminal_shows_a_live_table() -> None:

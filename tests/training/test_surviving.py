@@ -41,9 +41,11 @@ def test_killed_at_random_moments_a_run_ends_as_if_nothing_had_happened(tmp_path
         time.sleep(chance.uniform(0.05, 0.2))
         process.kill()
         process.communicate()
+    (cut / ".metrics.parquet.1.part").write_bytes(b"half")  # whose process was killed
     heard = Heard()
     for folder in (cut, whole):
         work(folder, heard)
+    assert not list(cut.rglob("*.part"))
     began.append(heard.started[0])
     assert began == sorted(began)
     assert began[-1] > 0

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_type_hi
 from typer import Argument, Option
 
 from ctlpp.benchmark.variants import VARIANTS, Settings
-from ctlpp.cli.output import make_table, print_next, print_table
+from ctlpp.cli.output import make_table, print_next, print_table, progress, working
 from ctlpp.files import UserError
 
 if TYPE_CHECKING:
@@ -99,8 +99,10 @@ def generate(
     from ctlpp.storage.folder import check_target, save
 
     check_target(out, force=force)
-    dataset = draw(variant, **data)
-    save(dataset, out, format=format, force=force)
+    with working("Drawing the examples"):
+        dataset = draw(variant, **data)
+    with progress("Writing", sum(map(dataset.size, dataset.splits))) as written:
+        save(dataset, out, format=format, force=force, written=written)
     print_splits(dataset, out)
 
 

@@ -122,6 +122,12 @@ def progress(description: str, total: int) -> Iterator[Callable[..., None]]:
         yield lambda steps=1: bars.advance(bar, steps)
 
 
+def working(description: str) -> AbstractContextManager[Any]:
+    """A sign of life on stderr, if that is a terminal, for work of unknown length."""
+    console = Console(stderr=True)
+    return console.status(f"{description} …") if console.is_terminal else nullcontext()
+
+
 def clock(seconds: float) -> str:
     """Hours, minutes and seconds."""
     return str(timedelta(seconds=round(min(seconds, 3600 * 24 * 999))))

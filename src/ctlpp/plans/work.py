@@ -232,8 +232,6 @@ def work_on(
     """Whatever a piece still needs: training, an analysis, a smaller folder."""
     from ctlpp.training.train import train
 
-    for left in folder.glob(".*.part"):  # by a process that was killed
-        shutil.rmtree(left, ignore_errors=True)
     if read_run(folder, with_history=True).state != "finished":  # or a file is lost: training makes it anew
         train(
             run.model,

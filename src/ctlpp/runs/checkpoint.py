@@ -25,7 +25,7 @@ import safetensors.torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from ctlpp.files import UserError, lock, make_folder, write_atomically, write_json
+from ctlpp.files import BusyError, UserError, lock, make_folder, write_atomically, write_json
 from ctlpp.runs.folder import FORMAT, MARKS, SAVING, read_config, read_run, shorten
 
 _KEPT = 2
@@ -83,7 +83,11 @@ def last(run: Path) -> Checkpoint:
     """The newest checkpoint, which of a finished run must be that of its end."""
     found = newest(run)
     if found is None:
-        raise UserError(f"the run in {run} has no checkpoint yet: resume it first")
+        try:
+            with lock(run / ".lock"):
+                raise UserError(f"the run in {run} has no checkpoint yet: resume it first")
+        except BusyError as error:
+            raise UserError(f"the run in {run} is training: wait for its first checkpoint") from error
     _, facts, damaged = found
     if (run / "result.json").is_file():
         end = read_run(run).step
@@ -137,6 +141,9 @@ def claimed(run: Path, config: dict[str, Any], resume: bool) -> Iterator[dict[st
         if strange:
             raise UserError(f"{run} holds other files ({strange[0]}, …): choose an empty or a new folder")
     with lock(run / ".lock"):
+        for left in run.glob(".*.part"):  # by a process that was killed; a folder may be somebody's at work
+            if left.is_file():
+                left.unlink()
         if not (run / "config.json").exists():
             write_json(run / "config.json", config)
         elif not resume:

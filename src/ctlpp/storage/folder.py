@@ -38,21 +38,34 @@ SCHEMA = pa.schema(
 check_target = partial(check_folder, DATASET)
 
 
-def save(dataset: Dataset, folder: Path, *, format: str = "parquet", force: bool = False) -> None:
-    """Write `task.json`, one file per split and a dataset card."""
+def save(
+    dataset: Dataset,
+    folder: Path,
+    *,
+    format: str = "parquet",
+    force: bool = False,
+    written: Callable[[int], object] = lambda rows: None,
+) -> None:
+    """Write `task.json`, one file per split and a dataset card; `written` is told of every batch of rows."""
     if format not in ENDINGS:
         raise UserError(f"‹format› {format}: choose from {', '.join(ENDINGS)}")
     with write_folder(DATASET, folder, force=force) as place:
         entries = {}
         for name, split in dataset.splits.items():
             file = name + ENDINGS[format]
-            sha256 = write_rows(place / file, rows(dataset.task, split))
+            sha256 = write_rows(place / file, _counted(rows(dataset.task, split), written))
             entries[name] = _count(dataset, name) | {"sha256": sha256, "file": file}
         content = task_to_dict(dataset.task, dataset.settings, entries)
         content["sha256"] = digest_of_task(content)
         card = dataset_card(dataset.task, dataset.settings, entries)
         for name, text in {"task.json": pretty(content) + "\n", "README.md": card}.items():
             (place / name).write_text(text, encoding="utf-8")
+
+
+def _counted(batches: Iterable[pa.RecordBatch], written: Callable[[int], object]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield batch
+        written(len(batch))
 
 
 def _count(dataset: Dataset, name: str) -> dict[str, Any]:
