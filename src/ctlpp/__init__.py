@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ctlpp.benchmark.graph import Graph, Restriction, VariantSpec
     from ctlpp.benchmark.language import Language
     from ctlpp.benchmark.task import Task
+    from ctlpp.cli.output import TrainingDisplay
     from ctlpp.questions.answers import score
     from ctlpp.questions.folder import ask
     from ctlpp.report.contrast import compare
@@ -36,6 +37,7 @@ _HOMES = {  # module -> the names that it gives
     "benchmark.graph": ("Graph", "Restriction", "VariantSpec"),
     "benchmark.language": ("Language",),
     "benchmark.task": ("Task",),
+    "cli.output": ("TrainingDisplay",),
     "questions.answers": ("score",),
     "questions.folder": ("ask",),
     "report.contrast": ("compare",),
@@ -46,8 +48,9 @@ _HOMES = {  # module -> the names that it gives
     "training.train": ("accuracy", "evaluate", "load_run", "load_seed", "train"),
 }
 
-__all__ = ["Dataset", "Graph", "Language", "Recipe", "Restriction", "Run", "Task", "VariantSpec"]
+__all__ = ["Dataset", "Graph", "Language", "Recipe", "Restriction", "Run", "Task", "TrainingDisplay"]
 __all__ += [
+    "VariantSpec",
     "__version__",
     "accuracy",
     "analyze",

@@ -4,6 +4,7 @@ import json
 import re
 import sys
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import torch
+from rich.console import Console
 from tests.training.conftest import RECIPE, Tiny, rows
 from torch.nn import functional as F
 from torch.utils.data import DataLoader
@@ -201,6 +203,23 @@ def test_a_split_is_a_dataset_of_pytorch(data: ctlpp.Dataset) -> None:
         for own, target in zip(tokens, targets, strict=True)
     ]
     assert sorted(seen) == sorted(expected)
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_progress_is_shown_in_python_and_the_last_table_stays(data: ctlpp.Dataset, terminal: bool) -> None:
+    file = StringIO()
+    console = Console(file=file, force_terminal=terminal, width=100, color_system=None)
+    display = ctlpp.TrainingDisplay(console=console)
+    for steps in (2, 4):
+        recipe = replace(RECIPE, steps=steps, eval_every=2, warmup=0)
+        ctlpp.train("gru", data, seeds=[0, 7], preset="quick", recipe=recipe, observers=[display])
+    text = file.getvalue()
+    assert "gru on R: 6,884 parameters per seed, 2 steps" in text
+    last = text[text.rindex("parameters per seed") :]
+    for part in (
+        ("step 4 of 4", "At step 4", "ood", "above 0.95") if terminal else ("step 2, iid", "step 4, iid")
+    ):
+        assert part in last
 
 
 def test_training_begins_with_given_weights(data: ctlpp.Dataset, run: ctlpp.Run, tmp_path: Path) -> None:

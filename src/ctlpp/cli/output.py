@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from datetime import datetime, timedelta
+from importlib.util import find_spec
 from math import inf, isnan
 from textwrap import TextWrapper
 from time import monotonic
@@ -134,20 +135,30 @@ def clock(seconds: float) -> str:
 
 
 class TrainingDisplay:
-    """An observer of `train`: a live table on a terminal, plain lines otherwise; all on stderr."""
+    """An observer of `train`: a live table on a terminal or in a notebook, plain lines otherwise; on stderr.
 
-    def __init__(self, title: str, console: Console | None = None) -> None:
-        self.title = title
+    In a notebook the table needs `ipywidgets`.
+
+    Args:
+        title: Of every line. Without one the run gives it, and the display comes and goes with the run; with
+            one the display is a context manager.
+        console: Where to show it.
+    """
+
+    def __init__(self, title: str = "", console: Console | None = None) -> None:
+        self.title, self.alone = title, not title
         self.console = console or Console(stderr=True, highlight=False)
         self.stats: StepStats | None = None
         self.scores: Sequence[Score] = ()
         self.evaluated = 0  # the step of the last evaluation
         self.due = inf  # without a terminal: when to say again how far it is
-        self.live: AbstractContextManager[Any] = nullcontext()
-        if self.console.is_terminal:
+        self.live: Any = nullcontext()
+        widgets = self.console.is_jupyter and find_spec("ipywidgets") is not None
+        self.is_live = self.console.is_terminal or widgets
+        if self.is_live:
             from rich.live import Live
 
-            self.live = Live(get_renderable=self.render, console=self.console, transient=True)
+            self.live = Live(get_renderable=self.render, console=self.console, transient=not self.alone)
 
     def __enter__(self) -> TrainingDisplay:
         self.live.__enter__()
@@ -158,11 +169,15 @@ class TrainingDisplay:
 
     def say(self, line: str) -> None:
         """Print one line about this run."""
-        text = fill(f"{self.title}: {line}", self.console.width, indent=2)
+        text = fill(": ".join(filter(None, (self.title, line))), self.console.width, indent=2)
         self.console.print(text, markup=False, soft_wrap=True)
 
     def on_start(self, config: dict[str, Any], step: int) -> None:
         """Say what trains."""
+        if self.alone:
+            self.title = f"{config['model']} on {config['variant'] or 'own data'}"
+            self.stats, self.scores = None, ()
+            self.live.__enter__()
         self.due = monotonic() + FIRST
         resumed = f", resumed at step {step:,}" if step else ""
         parameters, steps = config["parameters"], config["recipe"]["steps"]
@@ -175,14 +190,14 @@ class TrainingDisplay:
     def on_step(self, stats: StepStats) -> None:
         """Remember where the run stands; without a terminal, say so soon and then now and again."""
         self.stats = stats
-        if not self.console.is_terminal and monotonic() >= self.due:
+        if not self.is_live and monotonic() >= self.due:
             self.say(", ".join([f"step {stats.step:,}", *self.speed(stats)]))
             self.due = monotonic() + LATER
 
     def on_evaluate(self, step: int, scores: Sequence[Score]) -> None:
         """Remember the accuracies; without a terminal, print them."""
         self.scores, self.evaluated = scores, step
-        if self.console.is_terminal:
+        if self.is_live:
             return
         parts = [f"step {step:,}"]
         for split, lengths in by_split(scores).items():
@@ -191,6 +206,12 @@ class TrainingDisplay:
             parts += self.speed(self.stats)
             self.due = monotonic() + LATER
         self.say(", ".join(parts))
+
+    def on_close(self) -> None:
+        """Leave the last table where it is."""
+        if self.alone and self.is_live:
+            self.live.refresh()  # a notebook would keep the table before
+            self.live.__exit__(None, None, None)
 
     def speed(self, stats: StepStats) -> list[str]:
         """Speed, and when the run is expected to end."""
