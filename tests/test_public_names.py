@@ -1,5 +1,7 @@
 """What `import ctlpp` offers."""
 
+import inspect
+import re
 import subprocess
 import sys
 
@@ -29,3 +31,15 @@ def test_the_import_alone_loads_no_heavy_library() -> None:
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
         == "set()\n"
     )
+
+
+FUNCTIONS = sorted(name for name in NAMES if name[0].islower())
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_public_function_says_what_each_parameter_is_and_what_it_gives(name: str) -> None:
+    function = getattr(ctlpp, name)
+    about = inspect.getdoc(function) or ""
+    described = re.findall(r"^    (\w+): ", about.partition("Args:\n")[2].partition("\n\n")[0], re.MULTILINE)
+    assert described == list(inspect.signature(function).parameters)
+    assert "\nReturns:\n" in about

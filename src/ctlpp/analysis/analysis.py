@@ -94,8 +94,16 @@ def analyze(
 ) -> Analysis:
     """Analyse all seeds of a run or crowd, or one model: any callable that makes logits of tokens.
 
-    bases: on how many of a consumer's inputs interchange tries each donor's state; None for all of another
-    value. start: told the number of seeds, gives what to call with numbers that add up to it.
+    Args:
+        model: A run, its crowd, a module, or any callable.
+        task: The task that it was trained on, such as `data.task`.
+        bases: On how many of a consumer's inputs interchange tries each donor's state; None for all of
+            another value.
+        start: For a progress bar: told the number of seeds, it gives what to call with numbers that
+            add up to it.
+
+    Returns:
+        Answers, similarities and codes of every seed, and one number per seed and measure.
     """
     model = model.crowd if isinstance(model, Run) else model
     crowd = model if isinstance(model, Crowd) else as_crowd(model)

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import partial
+from inspect import cleandoc, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,7 +48,7 @@ class Dataset:
     """A task, how its data was drawn, and the splits by length."""
 
     task: Task
-    settings: Mapping[str, Any]  # sizes, fill rule and weighting behind the splits
+    settings: Mapping[str, Any]  #: sizes, fill rule and weighting behind the splits
     splits: Mapping[str, Split]
 
     def __repr__(self) -> str:
@@ -139,13 +140,30 @@ class Dataset:
 
 
 def generate(variant: str | Path | VariantSpec, **options: Any) -> Dataset:
-    """The dataset of a variant of the paper, or of your own; `options` are the fields of `Settings`."""
+    """The dataset of a variant of the paper, or of your own.
+
+    Args:
+        variant: `CTL`, `A`, `R`, `S`, the path of a TOML file with a graph, or a `VariantSpec`.
+    """
     names = [field.name for field in fields(Settings)[1:]]
     if unknown := [name for name in options if name not in names]:
         raise UserError(f"unknown setting {unknown[0]!r}: choose from {', '.join(names)}")
     settings = Settings(variant=variant, **{name: plain(value) for name, value in options.items()})
     task = make_task(settings)
     return Dataset(task=task, settings=settings.of_splits(), splits=draw_splits(task, settings))
+
+
+def _document(function: Any) -> None:
+    """Give `generate` its real signature, and its docstring a line for each option: `Settings` has both."""
+    known = signature(Settings)
+    first, *others = known.parameters.values()
+    first = first.replace(kind=first.POSITIONAL_OR_KEYWORD)
+    function.__signature__ = known.replace(parameters=[first, *others], return_annotation="Dataset")
+    lines = [f"    {field.name}: {field.metadata['help']}" for field in fields(Settings)[1:]]
+    function.__doc__ = cleandoc(function.__doc__) + "\n" + "\n".join(lines) + "\n\nReturns:\n    The dataset."
+
+
+_document(generate)
 
 
 def draw_splits(task: Task, settings: Settings) -> dict[str, Split]:

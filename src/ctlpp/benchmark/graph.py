@@ -56,7 +56,7 @@ class Graph:
     """Walks from IN to OUT; each step applies one function of the group it enters."""
 
     edges: tuple[Edge, ...]
-    lengths: tuple[int, ...]  # how many functions an example may have
+    lengths: tuple[int, ...]  #: how many functions an example may have
     restrictions: tuple[Restriction, ...] = ()
 
     @classmethod
@@ -88,10 +88,10 @@ class Graph:
 class VariantSpec:
     """What a variant prescribes: everything of a task but the functions' tables."""
 
-    groups: Groups
-    train: Graph
-    ood: Graph
-    name: str = "own"
+    groups: Groups  #: the functions of each
+    train: Graph  #: of the training data, and of the IID test
+    ood: Graph  #: of the OOD test
+    name: str = "own"  #: what the variant is called
 
 
 def function_names(n: int) -> tuple[str, ...]:

@@ -102,17 +102,17 @@ class Vocabulary:
 class Task:
     """Everything that `task.json` says about the task itself."""
 
-    variant: str
-    protocol: str
-    seed: int
-    order: str
-    symbols: tuple[str, ...]
-    functions: Mapping[str, tuple[int, ...]]  # name -> output symbol for each input symbol
-    groups: Groups
-    train_graph: Graph
-    ood_graph: Graph
-    shared_functions: int | None = None  # S only
-    shared_symbols: int | None = None  # S only
+    variant: str  #: its name
+    protocol: str  #: how examples are drawn
+    seed: int  #: of the data
+    order: str  #: "right-to-left" or "left-to-right"
+    symbols: tuple[str, ...]  #: their names
+    functions: Mapping[str, tuple[int, ...]]  #: name -> output symbol for each input symbol
+    groups: Groups  #: the functions of each
+    train_graph: Graph  #: of train and iid
+    ood_graph: Graph  #: of ood
+    shared_functions: int | None = None  #: S only
+    shared_symbols: int | None = None  #: S only
 
     @property
     def n_symbols(self) -> int:

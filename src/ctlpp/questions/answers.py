@@ -215,7 +215,20 @@ def score(
     reading: str = "strict",
     force: bool = False,
 ) -> Scores:
-    """Score answers and write them as a run folder. reading: strict or lenient, for the run's accuracies."""
+    """Score answers and write them as a run folder.
+
+    Args:
+        data: The dataset that was asked about, or its folder.
+        answers: A file of answers, or several.
+        out: The run folder to write.
+        name: What the system is called, in place of a model.
+        seed: The run's seed: scores of several tries are seeds of one model.
+        reading: `strict` or `lenient`, for the run's accuracies.
+        force: Replace a scored run that is there already.
+
+    Returns:
+        The scores by split, length and kind of pair, in both readings.
+    """
     if reading not in READINGS:
         raise UserError(f"‹reading› {reading}: choose from {', '.join(READINGS)}")
     if not name.strip() or not name.isprintable() or len(name) > 100:

@@ -37,10 +37,23 @@ def ask(
     finetune: int = 10_000,
     force: bool = False,
 ) -> dict[str, int]:
-    """Write a folder of questions about a dataset; gives the number of questions by split.
+    """Write a folder of questions about a dataset.
 
-    shots: solved training examples before each question. limit: questions per split, 0 for all. seed: of the
-    choice of shots. finetune: training examples in `finetune.jsonl`, without shots; 0 for none.
+    Args:
+        data: A dataset or its folder.
+        out: The folder to write.
+        style: `tables` shows all functions, `examples` only solved examples.
+        shots: Solved training examples before each question.
+        format: `plain`, `chat`, or `lm-eval` for the LM Evaluation Harness.
+        names: What functions and symbols are called: `own`, `words` or `digits`.
+        splits: Those to ask about.
+        limit: Questions per split, 0 for all.
+        seed: Of the choice of shots.
+        finetune: Training examples in `finetune.jsonl`, without shots; 0 for none.
+        force: Replace a folder of questions that is there already.
+
+    Returns:
+        The number of questions by split.
     """
     asking = Asking(
         style=style, shots=SHOTS.get(style, 0) if shots is None else shots, names=names, limit=limit

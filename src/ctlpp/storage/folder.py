@@ -80,7 +80,14 @@ def _count(dataset: Dataset, name: str) -> dict[str, Any]:
 def load(folder: str | Path) -> Dataset:
     """The dataset in a folder, or on the Hugging Face Hub at `hf://owner/name`.
 
-    Raises UserError if a file is missing, damaged or was changed.
+    Args:
+        folder: A dataset folder, or an address on the Hub, which may end in `@revision`.
+
+    Returns:
+        The dataset, with every checksum, output and label compared.
+
+    Raises:
+        UserError: If a file is missing, damaged or was changed.
     """
     if str(folder).startswith("hf://"):
         from ctlpp.storage.hub import pull

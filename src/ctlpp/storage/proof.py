@@ -48,7 +48,17 @@ class Proof:
 
 
 def check(folder: str | Path) -> Proof:
-    """Prove every claim of a dataset folder. Raises UserError with the first offending example."""
+    """Prove every claim of a dataset folder.
+
+    Args:
+        folder: The dataset folder.
+
+    Returns:
+        What was proved: the dataset, and what its splits have in common.
+
+    Raises:
+        UserError: With the first offending example.
+    """
     folder = Path(folder)
     dataset, entries = read_folder(folder)
     try:

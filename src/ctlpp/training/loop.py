@@ -31,15 +31,15 @@ class Interrupted(KeyboardInterrupt):
 class Run:
     """What `train` and `load_run` give back."""
 
-    config: dict[str, Any]  # as in config.json
-    crowd: Crowd  # `crowd.member(seed)` is an ordinary module
-    history: History  # all evaluations
+    config: dict[str, Any]  #: as in config.json
+    crowd: Crowd  #: `crowd.member(seed)` is an ordinary module
+    history: History  #: all evaluations
     folder: Path | None = None
-    step: int = 0  # steps done
-    seconds: float = 0.0  # spent, over all sittings …
-    overhead_seconds: float = 0.0  # … and how many of them on evaluations and checkpoints
-    diverged: dict[int, int] = field(default_factory=dict)  # seed -> the step at which it was frozen
-    notes: tuple[str, ...] = ()  # what was not as usual when it was loaded
+    step: int = 0  #: steps done
+    seconds: float = 0.0  #: spent, over all sittings …
+    overhead_seconds: float = 0.0  #: … and how many of them on evaluations and checkpoints
+    diverged: dict[int, int] = field(default_factory=dict)  #: seed -> the step at which it was frozen
+    notes: tuple[str, ...] = ()  #: what was not as usual when it was loaded
 
     def __repr__(self) -> str:
         about, many = self.config, plural(len(self.crowd.seeds))

@@ -42,30 +42,34 @@ _OPTIONS = ("steps", "batch", "lr", "precision", "eval_every")  # arguments of t
 class Recipe:
     """Settings of one training run, checked when made."""
 
-    steps: int = 80_000  # updates of every seed
-    batch: int = 512  # examples per seed per step, all of one length
-    lr: float = 1.5e-4  # learning rate once warmed up
-    warmup: int = 500  # steps over which the rate rises linearly
-    schedule: str | Callable[[int], float] = "constant"  # after the warm-up: "constant", or "cosine" down to
-    # 0 at the last step; or a function of the step (0, 1, …) that gives the share of `lr`, without a warm-up
-    optimizer: str | Callable[..., Any] = "adamw"  # "adamw", "adam" (its weight decay is part of the
-    # gradient), or a class like those in `torch.optim`, called as (parameters, lr=lr)
-    betas: tuple[float, float] = (0.9, 0.999)  # memory of the mean and of the mean square of the gradient
-    eps: float = 1e-8  # keeps the division by the root mean square finite
-    weight_decay: float = 0.0  # pull of every weight toward 0
-    clip: float = 1.0  # limit of each seed's own gradient norm; 0 for none
-    batch_order: str = "shared"  # "shared": every seed sees the same batches; "per_seed": each seed its own
-    length_mix: str = "natural"  # "natural": lengths as often as the data has them; "even": all equally often
-    batch_seed: int = 0  # decides the order of the examples
-    precision: str = "auto"  # "float32", "bf16" (autocast), or "auto": bf16 on CUDA, float32 elsewhere
-    eval_every: int = 1000  # steps between evaluations; one more at the end; 0 for the end only
-    checkpoint_every: int = 5000  # steps between checkpoints; 0 for the end only
-    checkpoint_minutes: float = 10.0  # save at least this often, whatever the steps
-    early_stop: int = 0  # stop once all seeds are settled for so many evaluations in a row; 0 for never
-    settled_accuracy: float = 0.99  # a settled seed has at least this iid accuracy (or the first split's) …
-    settled_change: float = 0.005  # … and no split's moved by more than this in these evaluations
-    curriculum: str = ""  # "package.module:function", see `ctlpp.training.batches`; "" for none
-    preset: str = ""  # whose sizes a model of the zoo has with this recipe; "" for those of the default
+    steps: int = 80_000  #: updates of every seed
+    batch: int = 512  #: examples per seed per step, all of one length
+    lr: float = 1.5e-4  #: learning rate once warmed up
+    warmup: int = 500  #: steps over which the rate rises linearly
+    #: after the warm-up: "constant", or "cosine" down to 0 at the last step; or a function of the step
+    #: (0, 1, …) that gives the share of `lr`, without a warm-up
+    schedule: str | Callable[[int], float] = "constant"
+    #: "adamw", "adam" (its weight decay is part of the gradient), or a class like those in `torch.optim`,
+    #: called as (parameters, lr=lr)
+    optimizer: str | Callable[..., Any] = "adamw"
+    betas: tuple[float, float] = (0.9, 0.999)  #: memory of the mean and of the mean square of the gradient
+    eps: float = 1e-8  #: keeps the division by the root mean square finite
+    weight_decay: float = 0.0  #: pull of every weight toward 0
+    clip: float = 1.0  #: limit of each seed's own gradient norm; 0 for none
+    batch_order: str = "shared"  #: "shared": every seed sees the same batches; "per_seed": each seed its own
+    length_mix: str = (
+        "natural"  #: "natural": lengths as often as the data has them; "even": all equally often
+    )
+    batch_seed: int = 0  #: decides the order of the examples
+    precision: str = "auto"  #: "float32", "bf16" (autocast), or "auto": bf16 on CUDA, float32 elsewhere
+    eval_every: int = 1000  #: steps between evaluations; one more at the end; 0 for the end only
+    checkpoint_every: int = 5000  #: steps between checkpoints; 0 for the end only
+    checkpoint_minutes: float = 10.0  #: save at least this often, whatever the steps
+    early_stop: int = 0  #: stop once all seeds are settled for so many evaluations in a row; 0 for never
+    settled_accuracy: float = 0.99  #: a settled seed has at least this iid accuracy (or the first split's) …
+    settled_change: float = 0.005  #: … and no split's moved by more than this in these evaluations
+    curriculum: str = ""  #: "package.module:function", see `ctlpp.training.batches`; "" for none
+    preset: str = ""  #: whose sizes a model of the zoo has with this recipe; "" for those of the default
 
     def __post_init__(self) -> None:
         for setting in fields(self):
@@ -166,7 +170,17 @@ def watching(recipe: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def recipe_for(model: str, preset: str = DEFAULT_PRESET, variant: str = "", **changes: Any) -> Recipe:
-    """The recipe of a model, with some settings changed. Your own, `a.b:c`, has that of the NDR."""
+    """The recipe of a model, with some settings changed.
+
+    Args:
+        model: A name of the zoo; your own, `package.module:factory`, has the recipe of the NDR.
+        preset: `authors`, `text` or `quick`.
+        variant: The variant it is for: the Bi-LSTM has another recipe on S.
+        changes: Fields of `Recipe`.
+
+    Returns:
+        The recipe, checked.
+    """
     preset = OLD_PRESETS.get(preset, preset)
     if preset not in RECIPES:
         raise UserError(f"‹preset› {preset}: choose from {', '.join(RECIPES)}")

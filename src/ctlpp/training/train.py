@@ -56,15 +56,28 @@ def train(
 ) -> Run:
     """Train seeds of a model together and evaluate them.
 
-    model: a name of the zoo, "package.module:factory", or a callable, (vocab_size, n_classes) -> nn.Module.
-    data: a dataset, or {"train": {length: (tokens, targets)}, "iid": …}.
-    recipe: by default that of the model and preset; or what to change in it, as a dictionary.
-    preset: of sizes and recipe, by default that of the recipe, or else authors.
-    sizes: other sizes for the model, by keyword.
-    out: the run folder, if the run is to be kept. splits: those to evaluate, by default iid and ood.
-    start: weights to begin with: a run or its folder, whose seeds lend theirs to the same seeds here; or a
-        module, or its `state_dict()`, for all seeds.
-    memory: bytes that activations may take, by default measured. about: anything to note in `config.json`.
+    Args:
+        model: A name of the zoo, `package.module:factory`, or a callable that makes a module of
+            `(vocab_size, n_classes)`.
+        data: A dataset, or `{"train": {length: (tokens, targets)}, "iid": …}`.
+        seeds: The seeds to train, such as `range(25)`.
+        recipe: By default that of the model and preset; or what to change in it, as a dictionary.
+        preset: Of sizes and recipe; by default that of the recipe, or else `authors`.
+        sizes: Other sizes for the model, by keyword.
+        device: `auto`, `cpu` or `cuda`.
+        out: The run folder, if the run is to be kept.
+        resume: Go on with the run in the folder.
+        splits: Those to evaluate; by default `iid` and `ood`.
+        curriculum: The chance of each example to take part, from `(progress, length, tokens)`.
+        start: Weights to begin with. A run or its folder lends those of the same seeds; a module, or its
+            `state_dict()`, is for all seeds.
+        observers: Objects with some of the methods `on_start`, `on_note`, `on_step`, `on_evaluate`,
+            `on_checkpoint`, `on_end` and `on_close`.
+        memory: Bytes that activations may take; by default measured.
+        about: Anything to note in `config.json`.
+
+    Returns:
+        The run: the trained crowd, its settings and its history.
     """
     check_observers(observers)
     seeds, known, place = read_seeds(seeds), read_data(data, splits), find_device(str(device))
@@ -184,7 +197,14 @@ def load_run(folder: Path | str, factory: Factory | None = None, device: str = "
     """A run from its folder: the trained crowd, its settings and its history.
 
     Of an unfinished run whose newest checkpoint is damaged it takes the older one, and `notes` say so.
-    factory: for your own model, if it was given as a callable; others are found by their names.
+
+    Args:
+        folder: The run folder.
+        factory: For a model of your own that was given as a callable; others are found by their names.
+        device: Where to load it.
+
+    Returns:
+        The run, as `train` gives it.
     """
     folder = Path(folder)
     config = read_config(folder)
@@ -246,8 +266,15 @@ def accuracy(
 ) -> dict[str, dict[int, float]]:
     """The share of right answers on each split, by length; length 0 stands for the whole split.
 
-    model: any callable, tokens (B, T) int64 -> logits (B, C); a module is put into evaluation mode meanwhile.
-    data: a dataset, or {name: {length: (tokens, targets)}}. splits: by default iid and ood.
+    Args:
+        model: Any callable that makes logits (B, C) of tokens (B, T), int64. A module is put into evaluation
+            mode meanwhile.
+        data: A dataset, or `{name: {length: (tokens, targets)}}`.
+        splits: Those to evaluate; by default `iid` and `ood`.
+        batch: Examples that the model is given at a time.
+
+    Returns:
+        For each split a dictionary from length to accuracy.
     """
     given: object = model
     if isinstance(given, Run | Crowd):
