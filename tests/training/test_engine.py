@@ -4,13 +4,14 @@ from typing import Any
 
 import pytest
 import torch
-from tests.training.conftest import Tiny
+from tests.training.conftest import Tiny, tiny_splits
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from ctlpp.kernels import fast
-from ctlpp.training.crowd import init_crowd
+from ctlpp.training.crowd import Crowd, init_crowd
 from ctlpp.training.engine import activations, find_device, memory_budget, seeds_at_a_time, try_kernels
 from ctlpp.training.recipe import Recipe
-from ctlpp.training.step import Stepper
+from ctlpp.training.step import Stepper, Tally, evaluate
 from ctlpp.training.train import train
 
 RECIPE = Recipe(steps=6, batch=10, lr=0.01, warmup=2)
@@ -130,3 +131,30 @@ def test_the_number_of_a_gpu_must_be_there(monkeypatch: pytest.MonkeyPatch) -> N
     assert taken == [1], "kernels are launched there, too"
     with pytest.raises(ValueError, match=r"^device cuda:2: this machine has cuda:0 to cuda:1$"):
         find_device("cuda:2")
+
+
+class NoDoubles(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """A device without float64, as Apple's GPUs are."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        found = func(*args, **(kwargs or {}))
+        assert getattr(found, "dtype", None) != torch.float64, func
+        return found
+
+
+def test_steps_and_evaluations_need_no_float64_where_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Crowd, "sum_dtype", torch.float32)
+    splits = tiny_splits()
+    crowd = init_crowd(Tiny, 8, 4, seeds=[0, 1])
+    tokens, targets = splits["iid"][2]
+    known = [s.accuracy for s in evaluate(Tally.of(crowd), splits, 0) if (s.split, s.length) == ("iid", 2)]
+    with NoDoubles():  # type: ignore[no-untyped-call]
+        stepper = Stepper(crowd, RECIPE, group=2)
+        right = Tally.of(crowd).over(tokens, targets, 5)[:, 0]
+        stepper.step(0, tokens, targets)
+    assert right.tolist() == [len(targets) * accuracy for accuracy in known]
+
+
+def test_apples_gpu_is_taken_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    assert find_device("mps") == torch.device("mps")

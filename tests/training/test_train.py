@@ -97,8 +97,9 @@ def test_bad_input_is_one_line_and_leaves_no_folder(splits: Any, tmp_path: Path)
         ({"data": 5}, "data of type int: give a dataset or its folder, or a dictionary of splits"),
         ({"preset": "slow"}, "preset slow: choose from authors, text, quick"),
         ({"splits": ["iid", "odd"]}, "unknown split 'odd': choose from train, iid, ood"),
-        ({"device": "cuda:x"}, "device cuda:x: choose from auto, cpu, cuda"),
+        ({"device": "cuda:x"}, "device cuda:x: choose from auto, cpu, cuda, mps"),
         ({"device": "cuda"}, "device cuda: PyTorch finds no CUDA GPU on this machine; use cpu"),
+        ({"device": "mps"}, "device mps: PyTorch finds no Apple GPU on this machine; use cpu"),
         (
             {"recipe": replace(RECIPE, batch=1000)},
             "batch 1000 is larger than the data: there are 120 training",

@@ -182,7 +182,7 @@ def _exchange(
     _, states = model.answers_and_states(inputs.donor_tokens())
     donors = states * where[:, None, :, None]  # (S, F · n, K, W)
     shape = len(states), *inputs.value.shape, -1
-    table = np.nan_to_num(donors.double().cpu().numpy().reshape(shape))  # linear algebra needs the digits
+    table = np.nan_to_num(donors.cpu().double().numpy().reshape(shape))  # linear algebra needs the digits
     table = inputs.vectors_by_value(table)
     within, across = geometry.probe(table, inputs)
     found = {"probe_within": within, "probe_across": across, "cka": geometry.cka(table, inputs)}

@@ -34,7 +34,7 @@ from ctlpp.models import DEFAULT_PRESET, PRESETS
 from ctlpp.words import plural
 
 Preset = Annotated[str, Option(help=f"Sizes and recipe: {'; '.join(map(': '.join, PRESETS.items()))}.")]
-Device = Annotated[str, Option(help="auto, cpu or cuda.")]
+Device = Annotated[str, Option(help="auto, cpu, cuda or mps.")]
 _MOST_SEEDS = 100_000  # in one run
 _GREATEST = 2**32 - 1
 

@@ -81,6 +81,11 @@ class Crowd:
     def device(self) -> torch.device:
         return self.weights.device
 
+    @property
+    def sum_dtype(self) -> torch.dtype:
+        """Of sums over many examples or steps: what has the most digits on the device."""
+        return torch.float32 if self.device.type == "mps" else torch.float64
+
     def parameters(self, group: slice = slice(None)) -> dict[str, Tensor]:
         """Views of the stacked parameters of some seeds, by name: (S, …) each."""
         return self.views(self.weights[group])

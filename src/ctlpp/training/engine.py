@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from ctlpp.training.step import Stepper
 
 _CPU_TENSOR = 8 << 20  # bytes: larger tensors leave the caches, and one seed at a time is then the fastest
+_ON_MPS = (
+    "mps is not tested: it has no float64, so accuracies and losses are summed in float32; with the variable"
+    " PYTORCH_ENABLE_MPS_FALLBACK=1 operations that it lacks run on the CPU"
+)
 _TRIALS = 2  # steps of a shape before it is captured
 
 Batch = tuple[Tensor, Tensor]  # tokens (B, T), targets (B,); or with a seed axis in front
@@ -28,12 +32,14 @@ Shape = tuple[torch.Size, torch.Size]
 
 
 def find_device(name: str) -> torch.device:
-    """The device that `auto`, `cpu`, `cuda` or `cuda:1` means here."""
+    """The device that `auto`, `cpu`, `cuda`, `cuda:1` or `mps` means here; `auto` is never `mps`."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if name != "cpu" and not re.fullmatch(r"cuda(:\d{1,4})?", name):
-        raise UserError(f"‹device› {name}: choose from auto, cpu, cuda")
-    if name != "cpu" and not torch.cuda.is_available():
+    if name == "mps" and not torch.backends.mps.is_available():
+        raise UserError(f"‹device› {name}: PyTorch finds no Apple GPU on this machine; use cpu")
+    if name not in ("cpu", "mps") and not re.fullmatch(r"cuda(:\d{1,4})?", name):
+        raise UserError(f"‹device› {name}: choose from auto, cpu, cuda, mps")
+    if name.startswith("cuda") and not torch.cuda.is_available():
         raise UserError(f"‹device› {name}: PyTorch finds no CUDA GPU on this machine; use cpu")
     number = name.partition(":")[2]
     if number and int(number) >= (count := torch.cuda.device_count()):
@@ -54,6 +60,8 @@ def prepare(stepper: Stepper, shapes: Sequence[Batch], memory: int | None = None
         precompile_steps(stepper, shapes)
         if failure := try_kernels(stepper, shapes[-1]):
             notes.append(f"the fast kernels fail on this machine ({failure}): training goes on without them")
+    if crowd.device.type == "mps":
+        notes.append(_ON_MPS)
     reason = probe(stepper, shapes[-1])
     crowd.vectorised = not reason
     if reason:

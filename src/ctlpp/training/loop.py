@@ -121,7 +121,7 @@ class Training:
     tally: Tally | None = None  # of the evaluations
 
     def __post_init__(self) -> None:
-        self.loss_sum = torch.zeros_like(self.stepper.losses, dtype=torch.float64)
+        self.loss_sum = torch.zeros_like(self.stepper.losses, dtype=self.run.crowd.sum_dtype)
 
     @property
     def over(self) -> bool:

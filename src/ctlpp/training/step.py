@@ -241,11 +241,16 @@ class Stepper:
 class _Count(Loss):
     """Right answers and summed loss of one seed on one batch."""
 
+    def __init__(self, model: nn.Module, dtype: torch.dtype) -> None:
+        super().__init__(model)
+        self.dtype = dtype
+
     def forward(self, tokens: Tensor, targets: Tensor) -> Tensor:  # (B, T), (B,) -> (2,)
         logits = self.model(tokens)
         known = logits.amax(-1).isfinite()  # what is no number is no answer
         right = ((logits.argmax(-1) == targets) & known).sum()
-        return torch.stack([right.double(), self.of_logits(logits, targets).double() * len(targets)])
+        loss = self.of_logits(logits, targets).to(self.dtype)
+        return torch.stack([right.to(self.dtype), loss * len(targets)])
 
 
 @dataclass
@@ -254,14 +259,14 @@ class Tally:
 
     crowd: Crowd
     group: int  # seeds at a time
-    total: Tensor  # right answers and summed losses, (S, 2) float64
+    total: Tensor  # right answers and summed losses, (S, 2)
     replays: Replays | None
 
     @staticmethod
     def of(crowd: Crowd, group: int = 0) -> "Tally":
         """group: seeds at a time, 0 for all."""
         group = (group or len(crowd.seeds)) if crowd.vectorised else 1
-        total = torch.zeros(len(crowd.seeds), 2, dtype=torch.float64, device=crowd.device)
+        total = torch.zeros(len(crowd.seeds), 2, dtype=crowd.sum_dtype, device=crowd.device)
         return Tally(crowd, group, total, Replays() if crowd.device.type == "cuda" else None)
 
     def over(self, tokens: Tensor, targets: Tensor, batch: int) -> Tensor:
@@ -274,7 +279,10 @@ class Tally:
         return self.total.clone()
 
     def _add(self, tokens: Tensor, targets: Tensor) -> None:
-        count, no_keys = _Count(self.crowd.module), torch.zeros_like(self.total[:, 0], dtype=torch.int64)
+        count, no_keys = (
+            _Count(self.crowd.module, self.total.dtype),
+            torch.zeros_like(self.total[:, 0], dtype=torch.int64),
+        )
         for first in range(0, len(self.total), self.group):
             some = slice(first, first + self.group)  # nothing is drawn in evaluation mode
             state = self.crowd.state(some)

@@ -178,7 +178,9 @@ def _describe(data: Data, stepper: Stepper, curriculum: Curriculum | None) -> di
         "task": data.task,
         "engine": {
             "device": crowd.device.type,
-            "device_name": torch.cuda.get_device_name(crowd.device) if crowd.device.type == "cuda" else "CPU",
+            "device_name": torch.cuda.get_device_name(crowd.device)
+            if crowd.device.type == "cuda"
+            else crowd.device.type.upper(),
             "precision": "bf16" if stepper.bf16 else "float32",
             "vectorised": crowd.vectorised,
             "seeds_at_a_time": stepper.group,
