@@ -91,7 +91,7 @@ def _changed(record: RunRecord) -> list[str]:
         "settled_accuracy",
         "settled_change",
     )  # benchmarks/settled.py: no verdict changes
-    free = (*watching(own), "precision", "batch_seed", *settled)
+    free = (*watching(own), "preset", "precision", "batch_seed", *settled)
     plain = json.loads(json.dumps(theirs))  # tuples become lists
     return [name for name, value in plain.items() if name not in free and own.get(name) != value]
 
