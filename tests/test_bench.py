@@ -56,9 +56,9 @@ def test_the_table_of_training_has_both_sides_for_each_model(
     monkeypatch.setattr(bench, "SIZES", [("small", "quick", SMALL, 2, 1)])
     print_table(*bench.compare_training())
     out = capsys.readouterr().out
-    for words in (*bench.THREE, "one by one", "together", "times"):
+    for words in (*bench.THREE, "one by one", "together", "times", "Threads"):
         assert words in out
-    assert out.count("×") == len(bench.THREE)
+    assert out.count("×") == 2 * len(bench.THREE)
 
 
 @pytest.mark.parametrize("model", ["lstm", "gru"])

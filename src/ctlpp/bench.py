@@ -27,7 +27,7 @@ from ctlpp.models.zoo import MODELS, build
 from ctlpp.reproduce.plan import DEMO_DATA, DEMO_SEEDS
 from ctlpp.training.batches import Batches
 from ctlpp.training.crowd import init_crowd
-from ctlpp.training.engine import memory_budget, seeds_at_a_time
+from ctlpp.training.engine import computing_with, memory_budget, seeds_at_a_time, threads_for
 from ctlpp.training.recipe import Recipe, recipe_for
 from ctlpp.training.step import Stepper
 
@@ -152,14 +152,38 @@ def compare_training() -> tuple[Table | str, ...]:
     """Seeds trained together on the CPU against a plain loop over them."""
     note = "threads; seed-steps a second; `times` is the median over blocks in turn"
     tables: list[Table] = []
-    with progress("measuring", len(THREE) * len(SIZES)) as advance:
+    with progress("measuring", len(THREE) * len(SIZES) + 1) as advance:
         for name, preset, settings, count, steps in SIZES:
             tables.append(make_table(name, *TURNS))
             data = generate("R", protocol="text", **settings)
             for model in THREE:
                 add_turns(tables[-1], Seeds(model, preset, data, count), steps)
                 advance()
+        tables.append(compare_threads())
+        advance()
     return f"{torch.get_num_threads()} {note}", *tables
+
+
+def compare_threads() -> Table:
+    """Small models with all threads, and with as many as `train` takes."""
+    name, preset, settings, count, steps = SIZES[0]
+    rows = make_table(f"Threads, {name}", "model", "seeds", "all", "as trained", "all", "as trained", "times")
+    most, data = torch.get_num_threads(), generate("R", protocol="text", **settings)
+    for model in THREE:
+        seeds = Seeds(model, preset, data, count)
+        stepper, batches = seeds.stepper(), seeds.batches
+        few = threads_for(stepper, batches.shapes()[-1])
+        spans = []
+        for first in range(0, BLOCKS * steps, steps):
+            for threads in (most, few):
+                with computing_with(threads):
+                    block = range(first, first + steps)
+                    spans.append(time_steps(lambda n: stepper.step(n, *batches.at(n)), block))  # noqa: B023
+        done = count * steps * BLOCKS
+        speeds = [f"{done / sum(spans[side::2]):,.1f}" for side in (0, 1)]
+        times = median(a / b for a, b in zip(spans[::2], spans[1::2], strict=True))
+        rows.add_row(model, str(count), str(most), str(few), *speeds, f"{times:.2f} ×")
+    return rows
 
 
 def add_turns(rows: Table, seeds: Seeds, steps: int) -> None:

@@ -1,5 +1,9 @@
 """Memory: measured, kept to, and said."""
 
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +13,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from ctlpp.kernels import fast
 from ctlpp.training.crowd import Crowd, init_crowd
-from ctlpp.training.engine import activations, find_device, memory_budget, seeds_at_a_time, try_kernels
+from ctlpp.training.engine import (
+    activations,
+    find_device,
+    memory_budget,
+    seeds_at_a_time,
+    threads_for,
+    try_kernels,
+)
 from ctlpp.training.recipe import Recipe
 from ctlpp.training.step import Stepper, Tally, evaluate
 from ctlpp.training.train import train
@@ -26,7 +37,7 @@ def stepper_of(seeds: int, kind: type[Stepper] = Stepper, **sizes: Any) -> Stepp
 def test_a_crowd_that_does_not_fit_is_split_and_says_so_with_the_same_results(
     splits: Any, heard: Any
 ) -> None:
-    each, _ = activations(stepper_of(7), BATCH)
+    each = sum(activations(stepper_of(7), BATCH))
     run = train(Tiny, splits, seeds=range(7), recipe=RECIPE, memory=5 * each, observers=[heard])
     assert heard.notes == ["7 seeds do not fit into memory together: each step takes them 3 at a time"]
     assert run.config["engine"]["seeds_at_a_time"] == 3
@@ -36,13 +47,13 @@ def test_a_crowd_that_does_not_fit_is_split_and_says_so_with_the_same_results(
 
 def test_activations_grow_with_the_batch() -> None:
     stepper = stepper_of(1)
-    small, large = (activations(stepper, (TOKENS.repeat(n, 1), TARGETS.repeat(n)))[0] for n in (1, 10))
+    small, large = (sum(activations(stepper, (TOKENS.repeat(n, 1), TARGETS.repeat(n)))) for n in (1, 10))
     assert 5 * small < large < 10 * small + 1
 
 
 def test_groups_are_as_equal_as_can_be() -> None:
     stepper = stepper_of(10)
-    each, _ = activations(stepper, BATCH)
+    each = sum(activations(stepper, BATCH))
     for fit, group in ((9, 5), (4, 4), (3, 3), (1, 1), (0, 1), (10, 10)):
         assert seeds_at_a_time(stepper, BATCH, fit * (each * 3 // 2))[0] == group
 
@@ -52,6 +63,43 @@ def test_on_a_cpu_large_batches_go_one_seed_at_a_time_because_that_is_quickest()
     batch = TOKENS.repeat(2000, 1), TARGETS.repeat(2000)
     assert seeds_at_a_time(stepper, batch, budget) == (1, "")
     assert seeds_at_a_time(stepper, BATCH, budget) == (3, "")
+
+
+@pytest.fixture
+def two_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_small_models_train_with_one_thread_and_large_ones_with_all() -> None:
+    assert threads_for(stepper_of(3), BATCH) == 1
+    large = TOKENS.repeat(4000, 1), TARGETS.repeat(4000)
+    assert threads_for(stepper_of(1, width=64), large) == 2
+    torch.set_num_threads(1)
+    assert threads_for(stepper_of(1, width=64), large) == 1
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_a_run_keeps_its_threads_when_it_is_resumed_and_gives_them_back(splits: Any, tmp_path: Path) -> None:
+    class Counts:
+        def on_evaluate(self, step: int, scores: object) -> None:
+            threads.append(torch.get_num_threads())
+            if step == 4 and len(threads) == 2:
+                raise KeyboardInterrupt
+
+    threads: list[int] = []
+    how: Any = {"seeds": [0], "recipe": replace(RECIPE, eval_every=2), "out": tmp_path / "run"}
+    with pytest.raises(KeyboardInterrupt):
+        train(Tiny, splits, **how, observers=[Counts()])
+    assert json.loads((tmp_path / "run" / "config.json").read_text())["engine"]["threads"] == 1
+    config = tmp_path / "run" / "config.json"
+    config.write_text(config.read_text().replace('"threads": 1', '"threads": 2'))
+    train(Tiny, splits, **how, resume=True, observers=[Counts()])
+    assert (threads[:2], set(threads[2:])) == ([1, 1], {2})
+    assert torch.get_num_threads() == 2
 
 
 class Tight(Stepper):

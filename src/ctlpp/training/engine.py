@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ctlpp.training.step import Stepper
 
 _CPU_TENSOR = 8 << 20  # bytes: larger tensors leave the caches, and one seed at a time is then the fastest
+_CPU_SHARED = 512 << 10  # bytes of a mean tensor: several threads share the work on larger ones
 _ON_MPS = (
     "mps is not tested: it has no float64, so accuracies and losses are summed in float32; with the variable"
     " PYTORCH_ENABLE_MPS_FALLBACK=1 operations that it lacks run on the CPU"
@@ -166,9 +167,9 @@ def seeds_at_a_time(stepper: Stepper, batch: Batch, budget: int) -> tuple[int, s
     crowd, seeds = stepper.crowd, len(stepper.crowd.seeds)
     if not crowd.vectorised:
         return 1, ""
-    each, largest = activations(stepper, batch)
-    fit = max(1, budget // max(1, each * 3 // 2))  # half as much again for gradients on their way
-    quickest = max(1, _CPU_TENSOR // max(1, largest)) if crowd.device.type == "cpu" else seeds
+    sizes = activations(stepper, batch)
+    fit = max(1, budget // max(1, sum(sizes) * 3 // 2))  # half as much again for gradients on their way
+    quickest = max(1, _CPU_TENSOR // max(1, *sizes)) if crowd.device.type == "cpu" else seeds
     groups = -(-seeds // min(fit, quickest, seeds))
     group = -(-seeds // groups)  # as equal as can be
     if fit >= min(quickest, seeds):
@@ -176,14 +177,39 @@ def seeds_at_a_time(stepper: Stepper, batch: Batch, budget: int) -> tuple[int, s
     return group, f"{seeds} seeds do not fit into memory together: each step takes them {group} at a time"
 
 
-def activations(stepper: Stepper, batch: Batch) -> tuple[int, int]:
-    """Bytes that one seed keeps from forward to backward, and of the largest tensor among them; by trying."""
+def threads_for(stepper: Stepper, batch: Batch) -> int:
+    """How many threads a step on a CPU is worth: one, unless its tensors are large.
+
+    Threads wait for each other after every operation, which for small ones takes longer than the work itself,
+    many times so beside other programs. Decided by size and not by the clock, so that the same run always
+    gets the same number, and with it the same order of floating-point sums.
+    """
+    most = torch.get_num_threads()
+    if stepper.crowd.device.type != "cpu" or most == 1:
+        return most
+    sizes = activations(stepper, batch)
+    return most if stepper.group * sum(sizes) >= _CPU_SHARED * len(sizes) else 1
+
+
+@contextmanager
+def computing_with(threads: int) -> Iterator[None]:
+    """Let PyTorch compute with at most so many threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(max(1, min(threads, before)))
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def activations(stepper: Stepper, batch: Batch) -> list[int]:
+    """Bytes of the tensors that one seed keeps from forward to backward (on a GPU, their sum), by trying."""
     device, one = stepper.crowd.device, stepper.trial(slice(0, 1))
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
         before = torch.cuda.memory_allocated(device)
         one.gradient(slice(0, 1), *batch)
-        return torch.cuda.max_memory_allocated(device) - before, 0
+        return [torch.cuda.max_memory_allocated(device) - before]
     kept: dict[int, int] = {}
 
     def keep(tensor: Tensor) -> Tensor:
@@ -194,7 +220,7 @@ def activations(stepper: Stepper, batch: Batch) -> tuple[int, int]:
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
         one.gradient(slice(0, 1), *batch)
     kept.pop(one.crowd.weights.untyped_storage().data_ptr(), None)
-    return sum(kept.values()), max(kept.values(), default=0)
+    return list(kept.values()) or [0]
 
 
 @dataclass

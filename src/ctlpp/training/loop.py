@@ -15,8 +15,10 @@ from torch import Tensor
 from ctlpp.files import as_frame, write_json
 from ctlpp.runs import checkpoint
 from ctlpp.runs.history import TRAINING, History, Score, StepStats, tell, to_table
+from ctlpp.runs.untrusted import as_int
 from ctlpp.training.batches import Batches, Split, check_data_matches_run, open_data, read_splits
 from ctlpp.training.crowd import Crowd
+from ctlpp.training.engine import computing_with
 from ctlpp.training.step import Stepper, Tally, evaluate
 from ctlpp.words import plural
 
@@ -132,7 +134,8 @@ class Training:
         """Train to the end; on Ctrl-C or SIGTERM save and raise `Interrupted`."""
         tell(self.observers, "on_start", self.run.config, self.run.step)
         try:
-            self._fit()
+            with computing_with(as_int(self.run.config["engine"].get("threads")) or 1):
+                self._fit()
             self._finish()
         finally:
             tell(self.observers, "on_close")

@@ -29,7 +29,7 @@ from ctlpp.runs.folder import FORMAT, read_config
 from ctlpp.runs.history import History, Notes, check_observers, tell, to_table
 from ctlpp.training.batches import Batches, Curriculum, Data, digest, read_data
 from ctlpp.training.crowd import Crowd, init_crowd, read_seeds
-from ctlpp.training.engine import find_device, prepare
+from ctlpp.training.engine import find_device, prepare, threads_for
 from ctlpp.training.loop import Run, Training
 from ctlpp.training.recipe import OWN_CODE, Recipe, recipe_for
 from ctlpp.training.step import Stepper
@@ -96,6 +96,7 @@ def train(
     bf16 = recipe.precision == "bf16" or (recipe.precision == "auto" and place.type == "cuda")
     stepper = Stepper(crowd, recipe, 1, bf16)
     notes = prepare(stepper, batches.shapes(), memory)
+    threads = threads_for(stepper, batches.shapes()[-1])
     if recipe.rising != recipe.warmup:
         rises = f"a warm-up of {recipe.warmup} steps does not fit into {recipe.steps}"
         notes.append(f"{rises}: the learning rate rises over {plural(recipe.rising, 'step')}")
@@ -104,7 +105,7 @@ def train(
     config = {"format": FORMAT, "model": name, "preset": preset, "options": every_size}
     if start is not None:
         config["start"] = sha256(crowd.weights.cpu().numpy().tobytes()).hexdigest()[:16]
-    config |= _describe(known, stepper, curriculum) | {"about": dict(about or {})}
+    config |= _describe(known, stepper, threads, curriculum) | {"about": dict(about or {})}
     run = Run(config, crowd, History.empty(seeds))
     held_out = {split: known.splits[split] for split in known.held_out}
     training = Training(run, stepper, batches, held_out, tuple(observers))
@@ -159,7 +160,7 @@ def _with_own_code(recipe: Recipe) -> Recipe:
     return recipe
 
 
-def _describe(data: Data, stepper: Stepper, curriculum: Curriculum | None) -> dict[str, Any]:
+def _describe(data: Data, stepper: Stepper, threads: int, curriculum: Curriculum | None) -> dict[str, Any]:
     """What decides the result besides the model, and where it came about; for `config.json`."""
     crowd, recipe = stepper.crowd, dict(vars(stepper.recipe))
     recipe |= {name: name_of(recipe[name]) for name in OWN_CODE if callable(recipe[name])}
@@ -184,7 +185,7 @@ def _describe(data: Data, stepper: Stepper, curriculum: Curriculum | None) -> di
             "precision": "bf16" if stepper.bf16 else "float32",
             "vectorised": crowd.vectorised,
             "seeds_at_a_time": stepper.group,
-            "threads": torch.get_num_threads(),
+            "threads": threads,
         },
         "versions": {
             "ctlpp": ctlpp.__version__,
