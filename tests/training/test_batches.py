@@ -76,7 +76,7 @@ def test_a_curriculum_decides_who_takes_part(order: str) -> None:
     late = [t for step in range(60, 100) for t in batches.at(step)[1].flatten().tolist()]
     assert all(t % 2 == 0 for t in early)
     assert set(late) == set(range(20))
-    assert batches.per_round == 10  # as without
+    assert batches.per_round == 5  # a twentieth of the steps
 
 
 def test_a_weight_is_the_chance_to_take_part() -> None:

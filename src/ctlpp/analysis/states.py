@@ -173,6 +173,8 @@ class LeanNDR:
         plain = crowd.weights.dtype == torch.float32 and crowd.device.type == "cpu" and len(crowd.slices) > 0
         if type(crowd.module) is not NDR or len(crowd.seeds) > 1 or not plain:
             return None
+        if "classify.weight" not in crowd.slices:  # tied
+            return None
         weights = {name.removeprefix("layer."): value[0] for name, value in crowd.state().items()}
         return LeanNDR(weights, crowd.module.layer.attend.heads, crowd.module.test_depth)
 

@@ -134,7 +134,12 @@ def print_run(run: Any, out: Path) -> None:
     title = f"{about}: {plural(len(run.crowd.seeds))}, {plural(run.step, 'step')}"
     notes = [f"Seed {seed} diverged at step {step:,} and was frozen." for seed, step in run.diverged.items()]
     notes.append(f"{clock(run.seconds)} of training. Written to {out}.")
-    print_table(title, table_by_length(run.history.at_end()), *notes)
+    scores, restarts = run.history.at_end(), run.config["recipe"].get("restarts", 1)
+    if restarts > 1:
+        chosen = run.history.chosen(restarts)
+        scores = [score for score in scores if score.seed in chosen]
+        notes.insert(0, f"Of every {restarts} seeds the one of lowest training loss: {name_seeds(chosen)}.")
+    print_table(title, table_by_length(scores), *notes)
     print_next(f"ctlpp analyze {shlex.quote(str(out))}")
 
 

@@ -45,6 +45,7 @@ class _Look:
 
     seen: Activations | None = None  # where `record` notes them
     edit: Edit | None = None
+    inside: bool = False  # of `vmap`: the edit is a part of the computation
     calls: Counter[str] = field(default_factory=Counter)  # name -> how often it was edited
 
 
@@ -55,7 +56,9 @@ def record(name: str, value: Tensor) -> Tensor:
     """Return `value`, inside `editing` what the edit makes of it; inside `recording`, also note it."""
     if not _looks or (look := _looks.get(get_ident())) is None:
         return value
-    if look.edit is not None:
+    if look.edit is not None and look.inside:
+        value = _edit(look, name, value)
+    elif look.edit is not None:
         value = _Outside.apply(value, partial(_edit, look, name))  # type: ignore[no-untyped-call]
     if look.seen is not None:
         _Outside.apply(value, partial(_note, look, name))  # type: ignore[no-untyped-call]
@@ -105,13 +108,14 @@ def recording() -> Iterator[Activations]:
 
 
 @contextmanager
-def editing(edit: Edit) -> Iterator[None]:
+def editing(edit: Edit, inside: bool = False) -> Iterator[None]:
     """Let the model go on with `edit(name, index, value)` in place of every recorded value.
 
     Enter it around one forward, outside `vmap`: values that depend on the seed then have it as their first
-    axis. An edit may change the number of examples. No gradient passes it.
+    axis. An edit may change the number of examples. No gradient passes it. With `inside` enter it within the
+    mapped function: the edit then sees one seed, and gradients pass.
     """
-    with _looking(edit=edit, calls=Counter()):
+    with _looking(edit=edit, inside=inside, calls=Counter()):
         yield
 
 

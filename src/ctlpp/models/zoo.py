@@ -21,10 +21,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ctlpp.files import UserError
 from ctlpp.models import DEFAULT_PRESET, PRESETS
+from ctlpp.models.codes import PermRNN, SymRNN
 from ctlpp.models.ndr import NDR
 from ctlpp.models.recurrent import GRU, LSTM, RNN, BiLSTM
 from ctlpp.models.transformer import Transformer
@@ -70,6 +72,9 @@ _OWN_LAYERS = "The Transformer with weights of its own in every layer."
 _ROUTER = "Neural Data Router: geometric attention and copy gates, one shared layer."
 _ONE_WAY = "LSTM that reads only from the last token to the first, the order of application."
 
+_BOUND = "Structured upper bound"  # it is given some of what the others have to find
+_SMALL_NET: Sizes = {"width": 32, "hidden": 64}
+
 _specs = [
     _spec("lstm", "Bi-directional LSTM; both final states feed the classifier.", BiLSTM, {}, _SMALL),
     _spec("transformer", _ONE_LAYER, Transformer, *_TRANSFORMER),
@@ -78,6 +83,8 @@ _specs = [
     _spec("gru", "GRU that reads from the last token to the first.", GRU, {}, _SMALL),
     _spec("rnn", "Plain tanh RNN that reads from the last token to the first.", RNN, {}, _SMALL),
     _spec("transformer_untied", _OWN_LAYERS, Transformer, *_TRANSFORMER, shared=False),
+    _spec("symrnn", f"{_BOUND}: RNN that carries only a distribution over codes.", SymRNN, {}, _SMALL_NET),
+    _spec("permrnn", f"{_BOUND}: every function is a permutation of codes.", PermRNN, {}, {}),
 ]
 MODELS = {spec.name: spec for spec in _specs}
 
@@ -136,7 +143,7 @@ def _check_sizes(model: str, factory: Callable[..., nn.Module], chosen: Sizes, e
         fits, rule = _RULES[known[name]]
         if not fits(value):
             raise UserError(f"‹size› {name}={value}: use {rule}")
-    width, heads = every["width"], every.get("heads", 1)
+    width, heads = every.get("width", 1), every.get("heads", 1)
     if width % heads and "heads" in chosen:
         raise UserError(f"‹size› heads={heads}: must divide the width, {width}")
     if width % heads:
@@ -211,6 +218,8 @@ def make_model(
     who = f"model {getattr(factory, '__name__', factory) if name is None else repr(name)}"
     try:
         model = factory(vocab_size, n_classes)
+    except UserError:
+        raise
     except Exception as error:
         raise UserError(f"{who}: the factory raised {error_line(error)}") from error
     if not isinstance(model, nn.Module):
@@ -238,6 +247,36 @@ def _try(model: nn.Module, vocab_size: int, n_classes: int, who: str) -> None:
         raise UserError(f"{who}: forward returns {shapes}")
     if not out.is_floating_point():
         raise UserError(f"{who}: forward returns {out.dtype}; it should return floating-point logits")
+
+
+class TiedClassifier(nn.Module):
+    """Scores by likeness to the embeddings of the symbols, the last tokens of the vocabulary but the end."""
+
+    def __init__(self, embed: nn.Embedding, first: int, n_classes: int) -> None:
+        super().__init__()
+        self.rows = slice(first, first + n_classes)
+        self.bias = nn.Parameter(torch.zeros(n_classes))
+        self.lookup = [embed]  # in a list: as a submodule it would have the same weights twice
+
+    def forward(self, h: Tensor) -> Tensor:  # (…, D) -> (…, C)
+        return F.linear(h, self.lookup[0].weight[self.rows] * h.shape[-1] ** -0.5, self.bias)
+
+
+def tie(factory: Factory, name: str) -> Factory:
+    """A factory of the same model with its classifier tied to its embedding."""
+
+    def tied(vocab_size: int, n_classes: int) -> nn.Module:
+        model = factory(vocab_size, n_classes)
+        embed: Any = getattr(model, "embed", None)
+        classify: Any = getattr(model, "classify", None)
+        known = isinstance(embed, nn.Embedding) and isinstance(classify, nn.Linear)
+        if not known or embed.embedding_dim != classify.in_features:
+            wanted = "an nn.Embedding `embed` and an nn.Linear `classify` of one width"
+            raise UserError(f"tied: {name} must have {wanted}; leave it out, or change its sizes")
+        model.classify = TiedClassifier(embed, vocab_size - 1 - n_classes, n_classes)
+        return model
+
+    return tied
 
 
 def error_line(error: BaseException) -> str:

@@ -29,7 +29,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from io import BytesIO
-from math import isnan
+from math import inf, isfinite, isnan
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -193,6 +193,14 @@ class History:
             else:
                 result.accuracy[score.split], result.loss[score.split] = score.accuracy, score.loss
         return list(results.values())
+
+    def chosen(self, restarts: int) -> list[int]:
+        """Of the seeds 0 … r − 1, of the next r, and so on, the one whose training loss ended lowest."""
+        losses = self.loss.get((TRAINING, 0), np.full((1, len(self.seeds)), np.nan))[-1]
+        tries: dict[int, list[tuple[float, int]]] = {}
+        for seed, loss in zip(self.seeds.tolist(), losses.tolist(), strict=True):
+            tries.setdefault(seed // restarts, []).append((loss if isfinite(loss) else inf, seed))
+        return [min(group)[1] for group in tries.values()]
 
     def write(self, path: Path) -> None:
         """Write `metrics.parquet`."""

@@ -5,9 +5,8 @@ batches (a last partial batch is left out), and the batches of all lengths come 
 fewer examples than one batch fills a single batch by repeating them, so that it is not lost. With
 `length_mix="even"` every length has the same number of batches in a round, however many examples it has.
 
-A *curriculum* decides which examples take part: a function `weights(progress, length, tokens) -> (N,)` that
-gives each example of a length its chance, 0 to 1, to take part in the round that begins when the share
-`progress` of the training is over. Rounds keep their number of batches: what takes part is repeated.
+A *curriculum* (see `ctlpp.training.curriculum`) decides which examples take part in a round. What takes part
+is repeated to fill the round, which then has no more batches than a twentieth of the training.
 
 Example:
     >>> data = {2: (torch.zeros(8, 4, dtype=torch.int64), torch.zeros(8, dtype=torch.int64))}
@@ -17,7 +16,7 @@ Example:
     (torch.Size([4, 4]), torch.Size([4]))
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -33,10 +32,10 @@ from ctlpp.models.zoo import error_line
 from ctlpp.runs.history import TRAINING
 from ctlpp.storage.folder import load, task_to_dict
 from ctlpp.training.crowd import BATCHES, seed_keys
+from ctlpp.training.curriculum import Curriculum
 from ctlpp.training.recipe import Recipe
 
 Split = dict[int, tuple[Tensor, Tensor]]  # length -> tokens (N, T), targets (N,)
-Curriculum = Callable[[float, int, Tensor], Tensor]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,6 +168,8 @@ class Batches:
         self.per_seed = recipe.batch_order == "per_seed"
         self.readers = [seed + 2 for seed in seeds] if self.per_seed else [1]  # 0 is common to all
         self.per_round = sum(max(1, len(targets) // recipe.batch) for _, targets in self.split.values())
+        if curriculum is not None:
+            self.per_round = min(self.per_round, -(-recipe.steps // 20))
         self._round, self._plan = -1, list[tuple[int, Tensor]]()
 
     def at(self, step: int) -> tuple[Tensor, Tensor]:

@@ -56,9 +56,20 @@ class Run:
         return evaluate(tally, read_splits(data, splits), self.step)
 
     def table(self) -> list[dict[str, Any]]:
-        """One row per seed: its number, its last accuracy on every split, the step it diverged at or None."""
+        """One row per seed: its number, its last accuracy on every split, the step it diverged at or None.
+
+        With restarts also whether it is chosen.
+        """
         seeds = self.history.results(self.diverged)
-        return [{"seed": one.number, "diverged": one.diverged_at, **one.accuracy} for one in seeds]
+        return [
+            {"seed": one.number, "diverged": one.diverged_at, **self._choice(one.number), **one.accuracy}
+            for one in seeds
+        ]
+
+    def _choice(self, seed: int) -> dict[str, bool]:
+        """Whether a seed is the one of its restarts that fits the training data best; empty without any."""
+        restarts = self.config["recipe"].get("restarts", 1)
+        return {"chosen": seed in self.history.chosen(restarts)} if restarts > 1 else {}
 
     def frame(self) -> Any:
         """The whole history as a table: step, seed, split, length (0: all of the split), accuracy, loss.
@@ -77,7 +88,8 @@ class Run:
         if "continued" in self.config:
             about["continued"] = self.config["continued"]
         seeds = [asdict(one) for one in self.history.results(self.diverged)]
-        return about | {"seeds": [{"seed": one.pop("number"), **one} for one in seeds]}
+        numbered = [{"seed": one.pop("number"), **one} for one in seeds]
+        return about | {"seeds": [one | self._choice(one["seed"]) for one in numbered]}
 
     def set_diverged(self, steps: Tensor) -> None:
         """Take the step at which each seed was frozen, (S,), -1 while it trains."""

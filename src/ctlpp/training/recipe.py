@@ -25,6 +25,7 @@ from ctlpp.words import OLD_PRESETS, plain
 _LEAST = {  # of whole numbers
     "steps": 1,
     "batch": 1,
+    "restarts": 1,
     **dict.fromkeys(("warmup", "batch_seed", "early_stop", "eval_every", "checkpoint_every"), 0),
 }
 _CHOICES = {
@@ -68,7 +69,11 @@ class Recipe:
     early_stop: int = 0  #: stop once all seeds are settled for so many evaluations in a row; 0 for never
     settled_accuracy: float = 0.99  #: a settled seed has at least this iid accuracy (or the first split's) …
     settled_change: float = 0.005  #: … and no split's moved by more than this in these evaluations
-    curriculum: str = ""  #: "package.module:function", see `ctlpp.training.batches`; "" for none
+    #: which examples come first: "short_first+shared_first", "package.module:function"; "" for none
+    curriculum: str = ""
+    swap: float = 0.0  #: share of the loss after states are exchanged, see `ctlpp.training.swap`; 0 for none
+    tied: bool = False  #: the classifier is the embedding of the symbols
+    restarts: int = 1  #: so many seeds in a row are tries of one: that of the lowest training loss is chosen
     preset: str = ""  #: whose sizes a model of the zoo has with this recipe; "" for those of the default
 
     def __post_init__(self) -> None:
@@ -82,7 +87,7 @@ class Recipe:
         for name in ("lr", "eps"):
             value = getattr(self, name)
             self._check(name, _is_number(value) and 0 < value <= 1, "must be above 0 and at most 1")
-        for name in ("weight_decay", "settled_accuracy", "settled_change"):
+        for name in ("weight_decay", "settled_accuracy", "settled_change", "swap"):
             value = getattr(self, name)
             self._check(name, _is_number(value) and 0 <= value <= 1, "must be 0 to 1")
         self._check("clip", _is_number(self.clip) and 0 <= self.clip < 1e6, "must be 0 (none) to a million")
@@ -99,7 +104,8 @@ class Recipe:
         if self.optimizer not in _CHOICES["optimizer"]:
             self._check("weight_decay", not self.weight_decay, "an optimiser of your own has its own; set 0")
         named = isinstance(self.curriculum, str)
-        self._check("curriculum", named, "must be package.module:function, or empty")
+        self._check("curriculum", named, "must be a text, like short_first or package.module:function")
+        self._check("tied", isinstance(self.tied, bool), "must be True or False")
         presets = f"choose from {', '.join(PRESETS)}, or empty"
         self._check("preset", self.preset in ("", *PRESETS), presets)
 
@@ -141,12 +147,18 @@ _LSTM_ON_S = replace(
 )  # as in the released sweep
 _quick = replace(OWN, batch=32, lr=5e-3, warmup=100, schedule="cosine", length_mix="even", eval_every=200)
 _quick = replace(_quick, checkpoint_every=1000)
+# Models with codes learn in seconds, and some of their seeds get stuck.
+_perm = replace(_quick, steps=800, batch=64, lr=0.05, warmup=20, restarts=2)
+_sym = replace(_perm, steps=3000, batch=128, lr=3e-3, curriculum="short_first")
+_CODES = {"permrnn": _perm, "symrnn": _sym}
+_CODES_ON_S = {"permrnn": "shared_first", "symrnn": "short_first+shared_first"}  # curricula
 
 
 def _by_model(preset: str, ndr: Recipe, transformer: Recipe, recurrent: Recipe) -> dict[str, Recipe]:
-    ndr, transformer, recurrent = (replace(one, preset=preset) for one in (ndr, transformer, recurrent))
     transformers = dict.fromkeys(("transformer", "transformer_untied"), transformer)
-    return {"ndr": ndr, **transformers, **dict.fromkeys(("lstm", "lstm_uni", "gru", "rnn"), recurrent)}
+    recurrents = dict.fromkeys(("lstm", "lstm_uni", "gru", "rnn"), recurrent)
+    every = {"ndr": ndr, **transformers, **recurrents, **_CODES}
+    return {name: replace(recipe, preset=preset) for name, recipe in every.items()}
 
 
 RECIPES: dict[str, dict[str, Recipe]] = {
@@ -192,4 +204,6 @@ def recipe_for(model: str, preset: str = DEFAULT_PRESET, variant: str = "", **ch
         raise UserError(f"unknown setting {unknown[0]!r}: choose from {', '.join(names)}")
     on_s = (model, preset, variant) == ("lstm", "authors", "S")
     recipe = _LSTM_ON_S if on_s else RECIPES[preset].get(model, RECIPES[preset]["ndr"])
+    if model in _CODES_ON_S and variant == "S":
+        changes = {"curriculum": _CODES_ON_S[model]} | changes
     return replace(recipe, **changes)

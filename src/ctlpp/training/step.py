@@ -21,6 +21,7 @@ from ctlpp.training.crowd import DROPOUT, Crowd, seed_keys, step_keys
 from ctlpp.training.engine import Replays
 from ctlpp.training.optimizer import OwnOptimizer
 from ctlpp.training.recipe import Recipe
+from ctlpp.training.swap import swapped_logits
 
 
 class Loss(nn.Module):
@@ -30,11 +31,17 @@ class Loss(nn.Module):
     enough (an auxiliary loss on inner states, say). Both return one number and may use the buffer `progress`.
     """
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, swap: float = 0.0) -> None:
         super().__init__()
-        self.model = model
+        self.model, self.swap = model, swap
 
     def forward(self, tokens: Tensor, targets: Tensor) -> Tensor:  # (B, T), (B,) -> ()
+        plain = self.of_model(tokens, targets)
+        if not self.swap or tokens.shape[1] <= 3:  # a single function has no prefix
+            return plain
+        return plain.lerp(self.of_logits(swapped_logits(self.model, tokens), targets), self.swap)
+
+    def of_model(self, tokens: Tensor, targets: Tensor) -> Tensor:  # (B, T), (B,) -> ()
         whole = getattr(self.model, "training_loss", None)
         if whole is not None:
             return whole(tokens, targets)  # type: ignore[no-any-return]
@@ -106,7 +113,7 @@ class Stepper:
         self.keys = seed_keys(seeds, purpose=DROPOUT).to(device)
         self.scalars = StepScalars.on(device)
         self.losses, self.norms = torch.zeros(2, len(seeds), device=device).unbind()
-        self._loss = Loss(self.crowd.module)
+        self._loss = Loss(self.crowd.module, self.recipe.swap)
         self._replays = Replays() if device.type == "cuda" and self.own is None else None
         self.regroup(self.group)
 
@@ -197,6 +204,8 @@ class Stepper:
         """The fast path for this crowd, if there is one."""
         crowd = self.crowd
         if not crowd.kernels or not self.bf16 or crowd.seed_buffers or not crowd.module.training:
+            return None
+        if self.recipe.swap or self.recipe.tied:
             return None
         return fast.find(crowd.module, crowd.device, columns)
 

@@ -23,12 +23,13 @@ from torch import Tensor, nn
 import ctlpp
 from ctlpp.files import UserError, as_frame
 from ctlpp.models import DEFAULT_PRESET
-from ctlpp.models.zoo import Factory, error_line, find_model, load_callable, name_of
+from ctlpp.models.zoo import Factory, error_line, find_model, load_callable, name_of, tie
 from ctlpp.runs import checkpoint
 from ctlpp.runs.folder import FORMAT, read_config
 from ctlpp.runs.history import History, Notes, check_observers, tell, to_table
-from ctlpp.training.batches import Batches, Curriculum, Data, digest, read_data
+from ctlpp.training.batches import Batches, Data, digest, read_data
 from ctlpp.training.crowd import Crowd, init_crowd, read_seeds
+from ctlpp.training.curriculum import Curriculum, find_curriculum
 from ctlpp.training.engine import find_device, prepare, threads_for
 from ctlpp.training.loop import Run, Training
 from ctlpp.training.recipe import OWN_CODE, Recipe, recipe_for
@@ -86,8 +87,11 @@ def train(
     if not isinstance(recipe, Recipe):
         recipe = recipe_for(name, preset, known.variant, **(recipe or {}))
     recipe = _with_own_code(recipe)
+    if recipe.swap and known.task and known.task["order"] != "right-to-left":
+        raise UserError("swap: the data must be written right-to-left")
+    factory = tie(factory, name) if recipe.tied else factory
     if curriculum is None and recipe.curriculum:
-        curriculum = load_callable(recipe.curriculum, "curriculum", "function")
+        curriculum = find_curriculum(recipe.curriculum, known.task, known.splits["train"])
     batches = Batches(known.splits["train"], recipe, seeds, place, curriculum)
     if curriculum is not None:
         batches.at(0)  # one that fails does so before anything is written
@@ -214,6 +218,8 @@ def load_run(folder: Path | str, factory: Factory | None = None, device: str = "
     checkpoint.check_kept(folder)
     if factory is None:
         _, factory, _ = find_model(config["model"], config["preset"], config["options"])
+    if config["recipe"].get("tied"):
+        factory = tie(factory, config["model"])
     tensors, facts, damaged = checkpoint.last(folder)
     shape, place = (config["vocab_size"], config["n_classes"]), find_device(device)
     crowd = init_crowd(factory, *shape, config["seeds"], place, config["model"])
