@@ -30,11 +30,13 @@ autodoc_typehints_format = "short"
 autodoc_use_legacy_class_based = False
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 80
+autodoc_preserve_defaults = True
 add_module_names = False
 toc_object_entries = False
 html_theme = "furo"
 html_title = f"ctlpp {version}"
 html_extra_path = [REPORT] if (DOCS / REPORT).exists() else []
+html_static_path, html_css_files = ["_static"], ["site.css"]
 html_copy_source = False
 
 LINK = re.compile(r"(?<!!)(\[[^\]]*\])\(((?:\.\./)+[^)#\s]*)(#[^)]*)?\)")

@@ -180,6 +180,7 @@ def section(title: str, page: str, file: Path = DOCS / REPRODUCTION) -> str:
         raise ValueError(f"docs/{page}.md asks for the section {title!r} of {file.name}, which has none")
     after = (heading for heading in HEADING.finditer(text, here.end()) if len(heading[1]) <= len(here[1]))
     body = text[here.end() : next((heading.start() for heading in after), len(text))]
+    body = body.replace(" ± ", "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}")
     body = HEADING.sub(lambda heading: f"{heading[1][len(here[1]) - 1 :]} {heading[2]}", body)
     return LINK.sub(lambda link: f"]({_moved(link[1], file, page)}{link[2] or ''})", body.strip())
 

@@ -46,7 +46,7 @@ def analyze(
     device: Device = "auto",
     force: Force = False,
 ) -> None:
-    """Analyse the representations of every seed: what is alike, who understands whom, what predicts failure.
+    """Analyse the representations of every seed: what is alike, what can be exchanged, what predicts failure.
 
     `ctlpp analyze runs/ndr-R`
 
