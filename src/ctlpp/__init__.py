@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ctlpp.benchmark.language import Language
     from ctlpp.benchmark.task import Task
     from ctlpp.cli.output import TrainingDisplay
+    from ctlpp.plans.sweep_folder import sweep
     from ctlpp.questions.answers import score
     from ctlpp.questions.folder import ask
     from ctlpp.report.contrast import compare
@@ -38,6 +39,7 @@ _HOMES = {  # module -> the names that it gives
     "benchmark.language": ("Language",),
     "benchmark.task": ("Task",),
     "cli.output": ("TrainingDisplay",),
+    "plans.sweep_folder": ("sweep",),
     "questions.answers": ("score",),
     "questions.folder": ("ask",),
     "report.contrast": ("compare",),
@@ -64,6 +66,7 @@ __all__ += [
     "load_seed",
     "recipe_for",
     "score",
+    "sweep",
     "train",
 ]
 

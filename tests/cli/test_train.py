@@ -20,10 +20,11 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from ctlpp.cli.output import TrainingDisplay
-from ctlpp.cli.train import name_seeds, parse_pairs, parse_seeds, parse_seeds_of_run
+from ctlpp.cli.train import parse_pairs, parse_seeds_of_run
 from ctlpp.files import UserError, lock
 from ctlpp.models.zoo import MODELS
 from ctlpp.runs.history import Score, StepStats
+from ctlpp.words import name_seeds, parse_seeds
 
 Command = Callable[..., Any]
 Refused = Callable[..., str]

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import typer
 
 from ctlpp import __version__
-from ctlpp.cli import ask, compare, data, look, reproduce, train
+from ctlpp.cli import ask, compare, data, look, reproduce, sweep, train
 from ctlpp.files import Terminated, TimeUp, UserError
 
 EXIT_CODES = """
@@ -62,6 +62,7 @@ for command in (
     ask.ask,
     ask.score,
     reproduce.reproduce,
+    sweep.sweep,
     reproduce.demo,
 ):
     app.command()(command)

@@ -42,6 +42,7 @@ def reproduce(
     preset: Annotated[str | None, Option(help="Hyper-parameters. [default: authors, or quick]")] = None,
     until: Annotated[str | None, Option(help="settled: stop a run when nothing changes any more.")] = None,
     device: Annotated[str, Option(help="auto, cpu or cuda.")] = "auto",
+    on: Annotated[str, Option(help="As in `ctlpp sweep`. [default: this process]")] = "",
     minutes: Annotated[float | None, Option(help="Save and stop after so many.")] = None,
     seeds_a_piece: Annotated[int | None, Option(help="Train at most so many seeds together.")] = None,
     retry: Annotated[bool, Option("--retry", help="Take up again what has failed.")] = False,
@@ -63,19 +64,20 @@ def reproduce(
 
     Kill it whenever you like: the same command goes on. What is finished is not trained again.
     """
-    from ctlpp.cli.train import parse_seeds
     from ctlpp.plans.pieces import check_place
     from ctlpp.plans.work import WorkSettings
     from ctlpp.report.page import REPORT, check_target
     from ctlpp.reproduce.page import PAGE
     from ctlpp.reproduce.plan import plan as make_plan
     from ctlpp.runs.folder import run_folders
+    from ctlpp.words import parse_seeds
 
     numbers = None if seeds is None else parse_seeds(seeds)
     choices = {"protocol": protocol, "preset": preset, "until": until}
     runs = make_plan(what, scale, seeds=numbers, only=only or (), **choices)
     settings = WorkSettings(
         device=device,
+        on=on,
         seeds_a_piece=seeds_a_piece,
         analysis=not no_analysis,
         small=small,
@@ -109,7 +111,7 @@ def execute(runs: Sequence[PlannedRun], out: Path, settings: WorkSettings, page:
         torch.set_num_threads(1)  # such small products gain nothing from a second thread
     last = monotonic()
 
-    def changed() -> None:
+    def changed(*through: object) -> None:
         nonlocal last
         if monotonic() - last > PAGES_EVERY:
             write_results(out)

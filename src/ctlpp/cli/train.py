@@ -1,16 +1,8 @@
-"""`ctlpp train`, `evaluate` and `models`: crowds of seeds.
-
-Example:
-    >>> parse_seeds("3"), parse_seeds("3,7,9"), parse_seeds("25-27"), parse_seeds("7-7"), parse_seeds("0-2,9")
-    ([0, 1, 2], [3, 7, 9], [25, 26, 27], [7], [0, 1, 2, 9])
-    >>> name_seeds([0, 1, 2, 9])
-    '0-2,9'
-"""
+"""`ctlpp train`, `evaluate` and `models`: crowds of seeds."""
 
 from __future__ import annotations
 
 import ast
-import re
 import shlex
 import sys
 from collections.abc import Collection, Iterable, Sequence
@@ -31,12 +23,10 @@ from ctlpp.cli.output import (
 )
 from ctlpp.files import UserError
 from ctlpp.models import DEFAULT_PRESET, PRESETS
-from ctlpp.words import plural
+from ctlpp.words import name_seeds, parse_seeds, plural
 
 Preset = Annotated[str, Option(help=f"Sizes and recipe: {'; '.join(map(': '.join, PRESETS.items()))}.")]
 Device = Annotated[str, Option(help="auto, cpu, cuda or mps.")]
-_MOST_SEEDS = 100_000  # in one run
-_GREATEST = 2**32 - 1
 
 
 @data_options(shown=COMMON)
@@ -198,27 +188,6 @@ def models(
     print_next("ctlpp train lstm R --preset quick --out runs/lstm-R")
 
 
-def parse_seeds(text: str) -> list[int]:
-    """A count, or numbers and ranges with commas between them."""
-    seeds: list[int] = []
-    for part in text.replace(" ", "").split(","):
-        found = re.fullmatch(r"(\d{1,10})(?:-(\d{1,10}))?", part)
-        first, last = (int(found[1]), int(found[2] or found[1])) if found else (0, -1)
-        if text.isdecimal():
-            first, last = 0, first - 1
-        if not first <= last <= _GREATEST:
-            raise UserError(
-                f"‹seeds› {text}: write 25 (that is 0 … 24), 3,7,9, 25-49 or 7-7, up to {_GREATEST}"
-            )
-        if last - first >= _MOST_SEEDS:
-            raise UserError(f"‹seeds› {text}: at most {_MOST_SEEDS:,} in one run")
-        seeds += range(first, last + 1)
-    if len(set(seeds)) < len(seeds):
-        twice = next(seed for i, seed in enumerate(seeds) if seed in seeds[:i])
-        raise UserError(f"‹seeds› {text}: seed {twice} is given twice; give every seed once")
-    return seeds
-
-
 def parse_seeds_of_run(text: str, have: Sequence[int]) -> list[int]:
     """As `parse_seeds`, for an existing run: a count beyond its seeds may have meant a single seed."""
     seeds = parse_seeds(text)
@@ -229,17 +198,6 @@ def parse_seeds_of_run(text: str, have: Sequence[int]) -> list[int]:
             f"‹seeds› {text} means {name_seeds(seeds)}, but this run has only {name_seeds(have)}{alone}"
         )
     return seeds
-
-
-def name_seeds(seeds: Sequence[int]) -> str:
-    """The seeds in short: `0-24`, `3,7,9`."""
-    ranges: list[list[int]] = []
-    for seed in seeds:
-        if ranges and seed == ranges[-1][-1] + 1:
-            ranges[-1].append(seed)
-        else:
-            ranges.append([seed])
-    return ",".join(str(one[0]) if len(one) == 1 else f"{one[0]}-{one[-1]}" for one in ranges)
 
 
 def parse_pairs(option: str, pairs: Iterable[str], taken: Collection[str] = ()) -> dict[str, Any]:

@@ -26,8 +26,9 @@ from distributed import Client, Future, KilledWorker
 from ctlpp.files import BusyError, write_atomically
 from ctlpp.plans.pieces import Piece, claim, forget_failure
 from ctlpp.plans.places import connect
+from ctlpp.plans.planned import data_digests
 from ctlpp.plans.work import Deadline, End, MachineError, Watch, WorkSettings, titled
-from ctlpp.plans.worker import Answer, Job, data_digests, do_piece, read_files, versions
+from ctlpp.plans.worker import Answer, Job, do_piece, read_files, versions
 from ctlpp.runs.history import Score, StepStats, tell
 
 TRIES = 3  # of a piece, until it is set aside
@@ -37,7 +38,8 @@ def side_by_side(
     pieces: Sequence[Piece], settings: WorkSettings, watch: Watch
 ) -> Iterator[tuple[Piece, End]]:
     """Work on all pieces; ends as they come."""
-    with connect(settings) as client, _marked(pieces[0].out) as mark:
+    code = dict.fromkeys(path for piece in pieces for path, _ in piece.run.code)
+    with connect(settings, [*code]) as client, _marked(pieces[0].out) as mark:
         crew = Crew(client, settings, watch, mark)
         try:
             yield from crew.work(pieces)
@@ -78,7 +80,6 @@ class Crew:
     mark: Path
     running: dict[Future, Errand] = field(default_factory=dict)  # by future
     news: SimpleQueue[Any] = field(default_factory=SimpleQueue)  # futures that have ended, and events
-    digests: dict[tuple[object, ...], dict[str, str]] = field(default_factory=dict)
     workers: int = 0
     counted: float = 0.0  # when
 
@@ -141,9 +142,6 @@ class Crew:
 
     def _send(self, errand: Errand) -> None:
         run = errand.piece.run
-        data = run.variant, run.data, run.small
-        if data not in self.digests:
-            self.digests[data] = data_digests(run)
         job = Job(
             run=run,
             seeds=errand.piece.seeds,
@@ -151,7 +149,7 @@ class Crew:
             settings=self.settings,
             mark=self.mark,
             versions=versions(),
-            digests=self.digests[data],
+            digests=data_digests(run),
             files=errand.files,
         )
         with warnings.catch_warnings():

@@ -134,7 +134,7 @@ def saved_step(folder: Path) -> int:
 def first_mismatch(config: dict[str, Any], run: PlannedRun) -> str:
     """In what the config of a run is not what the plan has; empty if in nothing."""
     task, options = as_dict(config.get("task")), run.options
-    if as_dict(as_dict(config.get("about")).get("code")) != dict(run.code):
+    if as_dict(config.get("about")).get("code") != run.about.get("code"):
         return "was trained with other code of its model"
     if run.variant not in VARIANTS:
         return _mismatch_on_own_data(config, run)

@@ -15,8 +15,9 @@ in dask-jobqueue.
 from __future__ import annotations
 
 import logging
+import sys
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,6 +27,7 @@ from distributed import Client, LocalCluster
 from distributed.diagnostics.plugin import UploadFile
 
 from ctlpp.files import UserError
+from ctlpp.models.zoo import error_line
 from ctlpp.plans.work import LOCAL, WorkSettings, count_workers
 from ctlpp.plans.worker import SaveBeforeLeaving
 from ctlpp.training.engine import find_device
@@ -50,7 +52,7 @@ def _own_device() -> str:
 
 
 @contextmanager
-def connect(settings: WorkSettings) -> Iterator[Client]:
+def connect(settings: WorkSettings, code: Sequence[str] = ()) -> Iterator[Client]:
     """A Dask client of the workers, which have the code of our models."""
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     with ExitStack() as stack:
@@ -73,9 +75,14 @@ def connect(settings: WorkSettings) -> Iterator[Client]:
         except OSError as error:
             remedy = "start one with `dask scheduler`, or leave out ‹on›"
             raise UserError(f"‹on› {settings.on}: no scheduler answers there; {remedy}") from error
+        if settings.on != LOCAL or find_spec("bokeh"):
+            print(f"Dask's dashboard: {client.dashboard_link}", file=sys.stderr)
         client.register_plugin(SaveBeforeLeaving())
-        for path in settings.code:
-            client.register_plugin(UploadFile(str(path)), name=f"ctlpp-{path.name}")
+        for path in code:
+            try:
+                client.register_plugin(UploadFile(path), name=f"ctlpp-{Path(path).name}")
+            except Exception as error:
+                raise UserError(f"workers cannot import {path}: {error_line(error)}") from error
         yield client
 
 

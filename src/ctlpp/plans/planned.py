@@ -11,14 +11,16 @@ Example:
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ctlpp.benchmark.variants import Settings
+from ctlpp.files import UserError
 from ctlpp.models import DEFAULT_PRESET
 from ctlpp.training.recipe import Recipe, recipe_for
 from ctlpp.words import OLD_PROTOCOLS
@@ -46,7 +48,7 @@ class PlannedRun:
     preset: str = DEFAULT_PRESET
     sizes: Options = ()  # of the model, where they are not the preset's
     changes: Options = ()  # to the preset's recipe
-    code: tuple[tuple[str, str], ...] = ()  # files of the model's own, with their sha256
+    code: tuple[tuple[str, str], ...] = ()  # files of the model's own, each with its sha256
     experiments: tuple[str, ...] = ()  # the parts of the paper that ask for it
     ended: bool = False  # what has run is shown, nothing more is trained
 
@@ -63,7 +65,8 @@ class PlannedRun:
     @property
     def about(self) -> dict[str, Any]:
         """What its folders note of it."""
-        return {"cell": self.name} | ({"code": dict(self.code)} if self.code else {})
+        code = {Path(path).name: checksum for path, checksum in self.code}
+        return {"cell": self.name} | ({"code": code} if code else {})
 
     @property
     def options(self) -> dict[str, Any]:
@@ -118,14 +121,47 @@ def _words(option: str, value: object, between: str = "") -> str:
     return f"{option}{' ' if option and isinstance(value, str) else between}{value}"
 
 
+def choose(runs: Sequence[PlannedRun], only: Sequence[str], what: str) -> list[PlannedRun]:
+    """Those that are named: all, if none is."""
+    words = {run.name: {run.name, f"{run.model}/{run.variant}"} for run in runs}
+    only = [current_name(word) for word in only]
+    for word in only:
+        if not any(word in own for own in words.values()):
+            listed = ", ".join(dict.fromkeys(f"{run.model}/{run.variant}" for run in runs))
+            raise UserError(f"‹only› {word}: {what} has {listed}; or give the name of a run (see ‹plan›)")
+    return [run for run in runs if not only or words[run.name] & {*only}]
+
+
 def draw_data(run: PlannedRun) -> Dataset:
     """The data of a run: generated, or read if its variant is a dataset folder."""
-    from ctlpp.benchmark.dataset import generate
     from ctlpp.storage.folder import load
 
+    return load(run.variant) if Path(run.variant).is_dir() else _generate(run.variant, run.data + run.small)
+
+
+@lru_cache(maxsize=2)
+def _generate(variant: str, options: Options) -> Dataset:
+    from ctlpp.benchmark.dataset import generate
+
+    return generate(variant, **dict(options))
+
+
+def data_digests(run: PlannedRun) -> dict[str, str]:
+    """The checksums of the splits that a run uses. Raises UserError if there are not so many examples."""
     if Path(run.variant).is_dir():
-        return load(run.variant)
-    return generate(run.variant, **run.options)
+        return _digests(draw_data(run))
+    return _digests_of(run.variant, run.data + run.small)
+
+
+@cache
+def _digests_of(variant: str, options: Options) -> dict[str, str]:
+    return _digests(_generate(variant, options))
+
+
+def _digests(data: Dataset) -> dict[str, str]:
+    from ctlpp.training.batches import digest, read_data
+
+    return {name: digest(split) for name, split in read_data(data).splits.items()}
 
 
 def describe_task(run: PlannedRun) -> dict[str, Any]:

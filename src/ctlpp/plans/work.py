@@ -40,7 +40,6 @@ class WorkSettings:
     device: str = "auto"
     on: str = HERE  # "local" for processes of this machine, a scheduler "tcp://…", or a TOML file of a queue
     workers: int | None = None  # local processes, else one a GPU, or one a CPU core
-    code: tuple[Path, ...] = ()  # files of models, for workers that do not have them
     seeds_a_piece: int | None = None  # at most; else all that are missing …
     piece_minutes: float = 60.0  # … or on workers as many as fit into this, by estimate
     analysis: bool = True  # look inside every seed, as `ctlpp analyze` does
@@ -108,9 +107,9 @@ def carry_out(
     out: Path,
     settings: WorkSettings,
     watch: Watch = lambda title, piece: None,
-    changed: Callable[[], None] = lambda: None,
+    changed: Callable[[Piece, End], None] = lambda piece, end: None,
 ) -> Outcome:
-    """Do whatever the planned runs still need; `changed` is called whenever a piece is through."""
+    """Do whatever the planned runs still need; `changed` is told whenever a piece is through."""
     outcome = Outcome()
     work, kind = _one_by_one, ""
     if settings.on not in (HERE, LOCAL) or count_workers(settings) > 1:
@@ -133,7 +132,7 @@ def carry_out(
             outcome.failed[piece.folder] = end.reason
         else:
             (outcome.done if end.state == "done" else outcome.busy).append(piece.folder)
-        changed()
+        changed(piece, end)
     trained = {run.name: {*run_status(out, run).finished} for run in plan}
     outcome.seeds = sum(map(len, trained.values()))
     through = {piece.folder for piece in pieces if {*piece.seeds} <= trained[piece.run.name]}

@@ -8,7 +8,6 @@ import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
-from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 from shutil import rmtree
@@ -20,7 +19,7 @@ from distributed import Status, Worker, WorkerPlugin, get_worker
 import ctlpp
 from ctlpp.files import BusyError, write_atomically
 from ctlpp.plans.pieces import saved_step
-from ctlpp.plans.planned import PlannedRun, draw_data
+from ctlpp.plans.planned import PlannedRun, data_digests
 from ctlpp.plans.work import End, WorkSettings, attempt
 from ctlpp.runs.history import Score, StepStats
 
@@ -116,9 +115,9 @@ def unfit(job: Job, worker: Worker) -> str:
         if here[name] != wanted:
             return f"it has {name} {here[name]}, the client {wanted}: install the same"
     for file, checksum in job.run.code:
-        path = Path(worker.local_directory, file)
+        path = Path(worker.local_directory, Path(file).name)
         if not path.is_file() or sha256(path.read_bytes()).hexdigest() != checksum:
-            return f"it has another {file} than the client: another sweep may have brought it"
+            return f"it has another {path.name} than the client: another sweep may have brought it"
     for split, checksum in data_digests(job.run).items():
         if job.digests[split] != checksum:
             return f"its {split} data of {job.run.variant} are not the client's"
@@ -130,20 +129,6 @@ def versions() -> dict[str, str]:
     import torch
 
     return {"ctlpp": ctlpp.__version__, "torch": str(torch.__version__)}
-
-
-def data_digests(run: PlannedRun) -> dict[str, str]:
-    """The checksums of a run's splits."""
-    return _digests(
-        replace(run, name="", model="ndr", seeds=(), sizes=(), changes=(), preset="authors", code=())
-    )
-
-
-@lru_cache(maxsize=64)
-def _digests(run: PlannedRun) -> dict[str, str]:
-    from ctlpp.training.batches import digest, read_data
-
-    return {name: digest(split) for name, split in read_data(draw_data(run)).splits.items()}
 
 
 def read_files(folder: Path) -> dict[str, bytes]:

@@ -20,7 +20,7 @@ from typing import Any
 from ctlpp.benchmark.variants import PROTOCOLS
 from ctlpp.files import UserError
 from ctlpp.models import DEFAULT_PRESET
-from ctlpp.plans.planned import REPEATS, Options, PlannedRun, current_name, name_run
+from ctlpp.plans.planned import REPEATS, Options, PlannedRun, choose, name_run
 from ctlpp.training.recipe import RECIPES
 from ctlpp.words import OLD_PRESETS, OLD_PROTOCOLS
 
@@ -177,7 +177,7 @@ def plan(
             asked = tuple(dict.fromkeys((*before.experiments, *run.experiments)))
             both = tuple(sorted({*before.seeds, *run.seeds})) if seeds is None else tuple(seeds)
             runs[run.name] = replace(before, experiments=asked, seeds=both)
-    chosen = _choose(list(runs.values()), only, what)
+    chosen = choose(list(runs.values()), only, what)
     if not until:
         return chosen
     return [
@@ -206,14 +206,3 @@ def _expand(scale: Scale, protocol: str | None, preset: str | None) -> Iterator[
                 experiments=(block.experiment,),
                 ended=block.ended,
             )
-
-
-def _choose(runs: list[PlannedRun], only: Sequence[str], what: str) -> list[PlannedRun]:
-    """Those that are named: all, if none is."""
-    words = {run.name: {run.name, f"{run.model}/{run.variant}"} for run in runs}
-    only = [current_name(word) for word in only]
-    for word in only:
-        if not any(word in own for own in words.values()):
-            listed = ", ".join(dict.fromkeys(f"{run.model}/{run.variant}" for run in runs))
-            raise UserError(f"‹only› {word}: {what} has {listed}; or give the name of a run (see ‹plan›)")
-    return [run for run in runs if not only or words[run.name] & {*only}]
