@@ -62,7 +62,7 @@ def do_piece(job: Job) -> Answer:
     worker = get_worker()
     if reason := unfit(job, worker):
         return Answer(worker.address, End("machine", reason))
-    seen, folder = job.mark.is_file(), job.folder
+    seen, folder = sees_folder(job), job.folder
     if not seen:
         if job.files is None:
             return Answer(worker.address, End("send"))
@@ -85,6 +85,11 @@ def do_piece(job: Job) -> Answer:
     if end.state == "done":
         rmtree(folder, ignore_errors=True)
     return answer
+
+
+def sees_folder(job: Job) -> bool:
+    """Whether the client's folder is ours, too."""
+    return job.mark.is_file()
 
 
 def _patiently(work: Callable[[], End]) -> End:

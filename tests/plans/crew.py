@@ -1,0 +1,80 @@
+"""A real Dask cluster of processes that fork quickly, each with a fault of its own if asked."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import resource
+import tempfile
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+from distributed import Scheduler, Worker
+
+import ctlpp
+from ctlpp.plans import worker
+from ctlpp.training import loop
+
+CONTEXT = multiprocessing.get_context("forkserver")
+CONTEXT.set_forkserver_preload(["torch", "ctlpp.training.train", "tests.plans.crew"])
+
+
+def schedule(pipe: Connection) -> None:
+    async def run() -> None:
+        async with Scheduler(host="127.0.0.1", port=0, dashboard_address=None, dashboard=False) as scheduler:
+            pipe.send(scheduler.address)
+            await scheduler.finished()
+
+    asyncio.run(run())
+
+
+def work(pipe: Connection, scheduler: str, fault: str, threads: int) -> None:
+    worker.TELL_EVERY = loop._REPORT_SECONDS = 0.0
+    if fault == "version":
+        ctlpp.__version__ = "0.0.1"
+    elif fault == "disk":
+        resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))
+    elif fault == "apart":
+        worker.sees_folder = lambda job: False
+
+    async def run() -> None:
+        place = tempfile.mkdtemp(prefix="worker-")
+        async with Worker(scheduler, nthreads=threads, memory_limit=0, local_directory=place) as one:
+            pipe.send(one.address)
+            await one.finished()
+
+    asyncio.run(run())
+
+
+class Cluster:
+    """A scheduler and its workers."""
+
+    def __init__(self) -> None:
+        self.workers: dict[str, BaseProcess] = {}  # by address
+        self.scheduler, self.address = self._start(schedule)
+
+    def add(self, fault: str = "", threads: int = 1) -> BaseProcess:
+        """Start a worker and wait until it is there."""
+        process, address = self._start(work, self.address, fault, threads)
+        self.workers[address] = process
+        return process
+
+    def _start(self, target: Any, *arguments: Any) -> tuple[BaseProcess, str]:
+        mine, theirs = CONTEXT.Pipe()
+        process = CONTEXT.Process(target=target, args=(theirs, *arguments), daemon=True)
+        process.start()
+        assert mine.poll(60)
+        return process, str(mine.recv())
+
+    def send_away(self) -> None:
+        """End all workers."""
+        for process in self.workers.values():
+            process.kill()
+            process.join()
+        self.workers.clear()
+
+    def close(self) -> None:
+        self.send_away()
+        self.scheduler.kill()
+        self.scheduler.join()
