@@ -51,7 +51,7 @@ class Log:
 
     def watch(self, title: str, piece: Piece) -> object:
         return SimpleNamespace(
-            on_place=self.places.append,
+            placed=self.places.append,
             on_start=lambda config, step: self.starts.append(step),
             on_note=self.notes.append,
             on_step=lambda stats: self.react(self.places[-1], stats.step),

@@ -207,6 +207,7 @@ def seconds(run: PlannedRun, seeds: int, device: str = "cuda", steps: int | None
     """
     if not seeds:
         return 0.0
+    device = device if device in DEVICES else "cpu"
     measured = (_QUICK if run.preset == "quick" else _FULL)[device]
     each = measured.get(_LIKE.get(run.model, run.model), measured["ndr"])
     crowd = seeds * run.recipe.batch / _BATCH.get(run.preset, 512)

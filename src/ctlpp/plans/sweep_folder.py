@@ -68,7 +68,7 @@ class PieceState:
     seconds: float = 0.0  # at work
     reason: str = ""
 
-    def on_place(self, where: str) -> None:
+    def placed(self, where: str) -> None:
         """A worker has it."""
         self.where = where
 
@@ -84,7 +84,7 @@ class PieceState:
         """How far it is."""
         self.step, self.seconds = stats.step, monotonic() - self.began
 
-    def on_end_of(self, end: End) -> None:
+    def ended(self, end: End) -> None:
         """It is through."""
         self.state = {"done": "finished", "busy": "elsewhere"}.get(end.state, "failed")
         self.reason = end.reason
@@ -170,7 +170,7 @@ class Sweep:
 
     def _through(self, piece: Piece, end: End) -> None:
         """A piece has come to an end; when it was the last of its run, that is merged."""
-        self.states[piece.folder].on_end_of(end)
+        self.states[piece.folder].ended(end)
         if end.state == "done":
             done = self.done.setdefault(piece.run.name, set())
             done |= {*piece.seeds}

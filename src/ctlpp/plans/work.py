@@ -172,7 +172,8 @@ def _one_by_one(pieces: Sequence[Piece], settings: WorkSettings, watch: Watch) -
     deadline = Deadline(settings.minutes)
     for piece, title in titled(pieces):
         deadline.check()
-        observers = [watch(title, piece), deadline]
+        shown = watch(title, piece)
+        observers = [deadline] if shown is None else [shown, deadline]
         try:
             with claim(piece):
                 end = attempt(piece.run, piece.seeds, piece.folder, settings, observers)

@@ -173,7 +173,7 @@ class Messenger:
 
     def on_start(self, config: dict[str, Any], step: int) -> None:
         """Where, and what."""
-        self.send("on_place", [self.worker.address])
+        self.send("placed", [self.worker.address])
         told = {"parameters": config["parameters"], "recipe": {"steps": config["recipe"]["steps"]}}
         self.send("on_start", [told, step])
 
