@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from tests.kernels.conftest import DEVICE, assert_close, draw, full
 from torch import Tensor
 
-from ctlpp.training.crowd import Streams, seed_keys
+from ctlpp.training.streams import Streams, seed_keys
 
 pytest.importorskip("triton")
 

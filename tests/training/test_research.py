@@ -117,6 +117,20 @@ def test_a_module_that_cannot_be_vectorised_says_so_and_trains_one_after_the_oth
     torch.testing.assert_close(run.crowd.weights[1], alone.crowd.weights[0])
 
 
+def test_the_reason_against_vectorising_is_without_advice_to_pytorchs_developers(
+    splits: Any, heard: Any
+) -> None:
+    class Asks(Annealed):
+        def forward(self, tokens: Tensor) -> Tensor:
+            logits = super().forward(tokens)
+            return logits * (logits.sum().item() != 0)
+
+    train(Asks, splits, seeds=[0, 4], recipe=replace(RECIPE, steps=1, warmup=0), observers=[heard])
+    (note,) = heard.notes
+    assert note.startswith("Asks cannot be vectorised (")
+    assert ".item() on a Tensor.)" in note
+
+
 def test_a_model_that_breaks_or_uses_the_global_generator_in_training_is_refused_in_one_line(
     splits: Any,
 ) -> None:

@@ -10,9 +10,10 @@ import torch.nn.functional as F
 from tests.training.conftest import Tiny
 from torch import Tensor, nn
 
-from ctlpp.training.crowd import Crowd, drawn_from, init_crowd
+from ctlpp.training.crowd import Crowd, init_crowd
 from ctlpp.training.recipe import Recipe
 from ctlpp.training.step import Stepper, Tally, evaluate
+from ctlpp.training.streams import drawn_from
 
 RECIPE = Recipe(steps=20, batch=6, lr=0.02, warmup=3, clip=0.05, weight_decay=0.1)
 

@@ -12,9 +12,9 @@ from ctlpp.benchmark.dataset import Dataset, generate
 from ctlpp.models.activations import record
 from ctlpp.models.zoo import Factory, find_model, make_model, tie
 from ctlpp.training import swap
-from ctlpp.training.crowd import Streams
 from ctlpp.training.loop import Interrupted
 from ctlpp.training.recipe import Recipe
+from ctlpp.training.streams import Streams
 from ctlpp.training.train import load_run, train
 
 RECIPE = Recipe(steps=8, batch=16, lr=0.01, warmup=2, eval_every=4, checkpoint_every=4, swap=0.5, tied=True)

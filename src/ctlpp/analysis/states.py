@@ -34,7 +34,8 @@ from torch.func import functional_call, vmap
 
 from ctlpp.models.activations import Activations, Edit, editing, recording
 from ctlpp.models.ndr import NDR, View, look
-from ctlpp.training.crowd import Crowd, Streams
+from ctlpp.training.crowd import Crowd
+from ctlpp.training.streams import Streams
 
 Kind = Literal["columns", "steps", "directions"]
 Result = TypeVar("Result")

@@ -31,9 +31,9 @@ from ctlpp.files import UserError
 from ctlpp.models.zoo import error_line
 from ctlpp.runs.history import TRAINING
 from ctlpp.storage.folder import load, task_to_dict
-from ctlpp.training.crowd import BATCHES, seed_keys
 from ctlpp.training.curriculum import Curriculum
 from ctlpp.training.recipe import Recipe
+from ctlpp.training.streams import BATCHES, seed_keys
 
 Split = dict[int, tuple[Tensor, Tensor]]  # length -> tokens (N, T), targets (N,)
 

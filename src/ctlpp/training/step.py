@@ -17,10 +17,11 @@ from ctlpp.files import UserError
 from ctlpp.kernels import fast
 from ctlpp.runs.history import Score
 from ctlpp.training.batches import Split
-from ctlpp.training.crowd import DROPOUT, Crowd, seed_keys, step_keys
+from ctlpp.training.crowd import Crowd
 from ctlpp.training.engine import Replays
 from ctlpp.training.optimizer import OwnOptimizer
 from ctlpp.training.recipe import Recipe
+from ctlpp.training.streams import DROPOUT, seed_keys, step_keys
 from ctlpp.training.swap import swapped_logits
 
 
