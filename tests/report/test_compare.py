@@ -11,7 +11,7 @@ import pytest
 from tests.report.conftest import config_of, make_task
 
 from ctlpp.models.zoo import MODELS
-from ctlpp.report.compare import group_by_setting, mismatches, results
+from ctlpp.report.compare import count_verdicts, data_of, group_by_setting, headline, mismatches, results
 from ctlpp.runs.folder import RunRecord
 from ctlpp.runs.history import SeedResult
 from ctlpp.statistics.published import PUBLISHED
@@ -87,7 +87,8 @@ def test_runs_of_one_setting_are_pooled_and_no_seed_counts_twice() -> None:
     later = config | {"seeds": [1, 2], "started": "later"}
     later["recipe"] = config["recipe"] | {"eval_every": 7}  # only watches
     (entry,) = results([record(config, [0.1, 0.2]), record(later, [0.7, 0.3], first=1)])
-    assert entry["values"] == [0.1, 0.2, 0.3]
+    assert (entry["runs"], entry["seeds"]) == ([0, 1], [[0, 0], [0, 1], [1, 2]])
+    assert entry["summary"]["ood"]["mean"] == pytest.approx(0.2)
     for other in ({"data": {"train": "f" * 64}}, {"recipe": config["recipe"] | {"steps": 9}}):
         assert len(group_by_setting([record(config, [0.1]), record(config | other, [0.2])])) == 2
 
@@ -100,8 +101,8 @@ def test_statistics_leave_out_seeds_that_diverged_and_are_there_for_every_length
     )
     run = RunRecord(Path("run"), "run", "finished", "", config_of(make_task(), range(3)), seeds)
     (entry,) = results([run])
-    assert entry["values"] == [0.5, 0.7]
-    assert (entry["summary"]["ood"]["seeds"], entry["summary"]["ood"]["diverged"]) == (2, 1)
+    ood = entry["summary"]["ood"]
+    assert (ood["mean"], ood["seeds"], ood["diverged"]) == (pytest.approx(0.6), 2, 1)
     assert {n: found[0] for n, found in entry["lengths"]["ood"].items()} == pytest.approx({2: 0.6, 3: 0.1})
 
 
@@ -110,3 +111,23 @@ def test_runs_on_s_have_their_cell_and_unfinished_ones_make_no_results() -> None
     runs = [record(config_of(task, [0]), [0.5]), record(config_of(make_task("R"), [0]), [0.5])]
     found = results([*runs, replace(runs[0], state="unfinished")])
     assert [entry["cell"] for entry in found] == [None, (4, 2)]
+
+
+def test_the_headline_counts_verdicts_on_the_data_nearest_to_the_authors() -> None:
+    def said(*records: RunRecord) -> str:
+        entries = results(records)
+        return headline(count_verdicts(records, entries), entries)
+
+    def on(protocol: str, values: Sequence[float], **recipe: Any) -> RunRecord:
+        config = full_size("ndr", "R") | {"protocol": protocol}
+        config["task"] = config["task"] | {"recipe": config["task"]["recipe"] | recipe}
+        return record(config, values)
+
+    low, high = [0.2, 0.21] * 12, [0.99, 1.0] * 12
+    nearest = on("clean", low, distinct_sequences="n/7")
+    assert said(on("text", high)) == "0 of 6 published accuracies reproduced, 1 higher, 5 not run"
+    assert said(on("text", high), nearest) == "0 of 6 published accuracies reproduced, 1 lower, 5 not run"
+    assert said(on("authors", low, twins=False), on("text", high)).startswith("0 of 6 published accuracies")
+    assert data_of(on("authors", low, twins=False)) == "authors, without twins"
+    assert said(record(config_of(make_task(), range(2)), [0.2, 1.0])).startswith("1 of 2 seeds solved")
+    assert said() == "No finished run yet"

@@ -116,7 +116,7 @@ def test_pages_get_coarser_before_they_get_too_large(tmp_path: Path, monkeypatch
     package = Package()
     package.arrays["similarity"] = draw.integers(0, FINEST, 90_000).astype(np.uint8)
     whole = len(page.make_page(records, [package]))
-    for room, expected in ((10**6, [FINEST]), (-100_000, page.LEVELS[1:-1]), (-(10**6), [page.LEVELS[-1]])):
+    for room, expected in ((10**6, [FINEST]), (-140_000, page.LEVELS[1:-1]), (-(10**6), [page.LEVELS[-1]])):
         monkeypatch.setattr(page, "LARGEST", whole + 200_000 + room)
         (levels,) = {
             level for level in page.LEVELS if f'"levels":{level}}}' in page.make_page(records, [package])

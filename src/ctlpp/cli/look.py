@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shlex
+import sys
+import webbrowser
 from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -148,6 +150,8 @@ def report(
         list[Path], Argument(metavar="DIR…", help="Run folders, or folders with runs in them at any depth.")
     ],
     out: Annotated[Path, Option(help="The page to write.", metavar="FILE.html")] = Path("report.html"),
+    title: Annotated[str, Option(help="The headline. [default: the verdicts, counted]")] = "",
+    show: Annotated[bool, Option("--open", help="Open the page in a browser.")] = False,
     force: Force = False,
 ) -> None:
     """One self-contained page over any number of runs: results, published ones, curves, a look inside.
@@ -165,12 +169,18 @@ def report(
         def start(runs: int) -> Callable[[int], None]:
             return bars.enter_context(progress(f"Reading {plural(runs, 'run')}", runs))
 
-        written = write_report(folders, out, force=force, start=start)
+        written = write_report(folders, out, title=title, force=force, start=start)
     for line in written.notes:
         print_note(line)
     runs = plural(written.runs, "run")
     print_table(f"{runs}, {written.analysed} of them analysed: {out} ({written.size / 1e6:.1f} MB).")
-    print_next(f"open {out} in a browser")
+    if not (show and has_desktop() and webbrowser.open(out.resolve().as_uri())):
+        print_next(f"open {out} in a browser")
+
+
+def has_desktop() -> bool:
+    """Whether a browser has a screen to open on."""
+    return sys.platform in ("darwin", "win32") or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
 
 
 bench = Typer(no_args_is_help=True)

@@ -11,7 +11,7 @@ import numpy as np
 
 from ctlpp.analysis.folder import read_analysis
 from ctlpp.files import UserError
-from ctlpp.report.compare import SPLITS
+from ctlpp.report.compare import SPLITS, data_of
 from ctlpp.report.inside import Package, add_inside, quantise
 from ctlpp.runs.folder import RunRecord
 from ctlpp.runs.history import TRAINING, accuracies, read_history
@@ -24,6 +24,7 @@ from ctlpp.words import plural
 NOT_ANALYSED = "Not analysed. This command does it; then write the report again:"
 NO_CHECKPOINT = "Not analysed, and there is no checkpoint to analyse."
 STALE = "This analysis was made at an earlier step than the accuracies beside it."
+PRESETS = {"authors": "authors’ code", "text": "paper’s text"}  # what pages call hyper-parameters
 MOST_SETTINGS, MOST_LETTERS = 200, 400  # of a run, of a setting
 MOST_GROUPS, MOST_EDGES = 40, 400  # that are drawn
 MOST_POINTS = 100  # of a curve
@@ -37,11 +38,14 @@ def describe(record: RunRecord, graphs: list[str]) -> dict[str, Any]:
         graphs.append(graph)
     summaries = {split: summarise(accuracies(record.seeds, split), interval=(0, 0)) for split in SPLITS}
     return {
-        **{name: getattr(record, name) for name in ("model", "variant", "protocol", "preset", "name")},
+        **{name: getattr(record, name) for name in ("model", "variant", "name")},
+        "data": data_of(record),
+        "hyper": PRESETS.get(record.preset, record.preset),
         "state": record.state,
         "reason": record.reason,
         "own": bool(record.config) and record.model not in RECIPES["authors"],
         "task": _task_labels(record.task),
+        "symbols": len(as_list(record.task.get("symbols"))) or as_int(record.config.get("n_classes")),
         "parameters": as_int(record.config.get("parameters")),
         "step": record.step,
         "diverged": sum(seed.diverged for seed in record.seeds),
@@ -56,7 +60,7 @@ def describe(record: RunRecord, graphs: list[str]) -> dict[str, Any]:
 
 
 def _task_labels(task: dict[str, Any]) -> list[str]:
-    """What tells data apart: sizes, what S shares, a limit on distinct sequences, another function table."""
+    """What tells data apart: sizes, what S shares, another function table."""
     counts = {
         "function": len(as_dict(task.get("functions"))) or None,
         "symbol": len(as_list(task.get("symbols"))) or None,
@@ -64,9 +68,6 @@ def _task_labels(task: dict[str, Any]) -> list[str]:
         "shared symbol": as_int(task.get("shared_symbols")),
     }
     found = [plural(number, noun) for noun, number in counts.items() if number is not None]
-    limit = as_dict(task.get("recipe")).get("distinct_sequences")
-    if sequences := as_str(limit) or as_int(limit):
-        found.append(f"repeated sequences {sequences}")
     if table := as_int(task.get("seed")):
         found.append(f"function table {table}")
     return found

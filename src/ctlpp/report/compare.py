@@ -1,4 +1,4 @@
-"""Runs of one setting together, beside the published numbers where they apply."""
+"""Runs of one setting together, compared with the published numbers where they apply."""
 
 from __future__ import annotations
 
@@ -7,16 +7,24 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from ctlpp.benchmark.variants import HABITS
 from ctlpp.runs.folder import RunRecord
 from ctlpp.runs.history import SeedResult, accuracies
 from ctlpp.runs.untrusted import as_dict, as_int, as_list
 from ctlpp.statistics import published as paper
 from ctlpp.statistics.summary import Summary, mean_intervals, spread_interval, summarise
-from ctlpp.statistics.verdict import judge_splits
+from ctlpp.statistics.verdict import HIGHER, LOWER, REPRODUCED, UNDECIDED, judge_splits
 from ctlpp.training.recipe import recipe_for, watching
 
 SPLITS = ("iid", "ood")
+DATA = {  # what pages call the examples, the nearest to the published ones first
+    "authors": "authors’ generator",
+    "repeats": "authors’ rules, repeats",
+    "clean": "authors’ rules, no repeats",
+    "text": "paper’s text",
+}
 KEPT = f"the first {paper.SEEDS} seeds with a final IID accuracy above {paper.CONVERGED}"  # the paper's rule
+NOT_RUN = "not run"
 Summaries = dict[tuple[str, int], Summary]  # by split and length; 0 is all lengths together
 
 
@@ -37,6 +45,15 @@ def group_by_setting(records: Sequence[RunRecord]) -> list[list[RunRecord]]:
         return unpublished, first.variant, place, first.model, first.cell or (0, 0), first.name
 
     return sorted(by_key.values(), key=order)
+
+
+def data_of(record: RunRecord) -> str:
+    """The kind of data, one of DATA; or the protocol in its own words, where a habit is switched off."""
+    recipe = as_dict(record.task.get("recipe"))
+    off = [habit for habit in HABITS if recipe.get(habit) is False]
+    if record.protocol == "authors" and off:
+        return f"authors, without {', '.join(off)}"
+    return "repeats" if record.protocol == "clean" and recipe.get("distinct_sequences") else record.protocol
 
 
 def key_of(record: RunRecord) -> str:
@@ -115,17 +132,19 @@ def results(records: Sequence[RunRecord]) -> list[dict[str, Any]]:
     entries = []
     for same in group_by_setting(records):
         first, reasons = same[0], mismatches(same[0])
+        home = {seed.number: records.index(record) for record in reversed(same) for seed in record.seeds}
         selections = {"": merge(same)}
         if not reasons and first.model == "transformer":
             selections[f"as published: {KEPT}"] = by_rule(merge(same))
         for note, seeds in selections.items():
             found = summarise_seeds(seeds)
             entry: dict[str, Any] = {
-                "runs": [records.index(record) for record in same],
+                "runs": sorted({records.index(record) for record in same}),
                 "note": note,
                 "reasons": reasons,
                 "cell": first.cell if first.variant == "S" else None,
-                "values": accuracies(seeds, "ood"),
+                "table": as_int(first.task.get("seed")) or 0,
+                "seeds": [[home[seed.number], seed.number] for seed in seeds],
                 "summary": {split: asdict(found[split, 0]) for split in SPLITS},
                 "lengths": {split: _lengths(found, split) for split in SPLITS},
             }
@@ -152,5 +171,39 @@ def _published(ours: Summaries, row: paper.Published) -> dict[str, Any]:
         "difference": {
             split: one.interval and (one.difference, one.interval) for split, one in found.items()
         },
+        "gap": {split: one.difference for split, one in found.items()},
         "verdict": {split: one.word for split, one in found.items()},
     }
+
+
+def count_verdicts(records: Sequence[RunRecord], entries: Sequence[dict[str, Any]]) -> dict[str, list[str]]:
+    """The verdicts on published accuracies, each on the data nearest to the authors': by word, of what."""
+    found: dict[str, list[str]] = {word: [] for word in (REPRODUCED, HIGHER, LOWER, UNDECIDED, NOT_RUN)}
+    for model, variant in paper.PUBLISHED:
+        said = {}
+        for entry in entries:  # of Transformers the one by the paper's rule comes last, and counts
+            first = records[entry["runs"][0]]
+            if (
+                "published" in entry
+                and not entry["table"]
+                and (first.model, first.variant) == (model, variant)
+            ):
+                said[data_of(first)] = entry["published"]["verdict"]["ood"]
+        word = next((said[data] for data in DATA if data in said), NOT_RUN)
+        found[word].append(f"{paper.TITLES[model]} on {variant}")
+    return {word: places for word, places in found.items() if places or word == REPRODUCED}
+
+
+def headline(verdicts: dict[str, list[str]], entries: Sequence[dict[str, Any]]) -> str:
+    """What the page says first: verdicts, or without any the share of solved seeds."""
+    if len(verdicts.get(NOT_RUN, ())) < len(paper.PUBLISHED):
+        (_, reproduced), *rest = verdicts.items()
+        others = "".join(f", {len(places)} {word}" for word, places in rest)
+        return f"{len(reproduced)} of {len(paper.PUBLISHED)} published accuracies reproduced{others}"
+    own = [entry["summary"]["ood"] for entry in entries if not entry["note"]]
+    solved, seeds = (sum(one[key] for one in own) for key in ("solved", "seeds"))
+    return (
+        f"{solved:,} of {seeds:,} seeds solved: OOD accuracy above {paper.SOLVED}"
+        if own
+        else "No finished run yet"
+    )

@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ctlpp.analysis.folder import AnalysisRecord
+from ctlpp.analysis.folder import MEASURES, AnalysisRecord
 from ctlpp.report.compare import group_by_setting, merge
 from ctlpp.runs.folder import RunRecord
 from ctlpp.runs.history import SeedResult
@@ -122,7 +122,10 @@ def _measures(summary: dict[str, Any], seeds: int) -> list[dict[str, Any]]:
     for name, entry in as_dict(summary.get("measures")).items():
         values = [rounded(value) for value in as_list(as_dict(entry).get("values"))]
         if len(values) == seeds:
-            about = {key: as_str(as_dict(entry).get(key)) for key in ("label", "meaning")}
+            known = MEASURES.get(as_str(name))
+            about = {
+                key: as_str(getattr(known, key, as_dict(entry).get(key))) for key in ("label", "meaning")
+            }
             own = as_dict(as_dict(summary.get("correlations")).get(name))
             correlation = [rounded(own.get(key)) for key in ("pearson", "low", "high")]
             found.append({"name": as_str(name), **about, "values": values, "correlation": correlation})
@@ -131,7 +134,7 @@ def _measures(summary: dict[str, Any], seeds: int) -> list[dict[str, Any]]:
 
 def _similarity(package: Package, analysis: AnalysisRecord) -> None:
     """Upper triangles of cosines (S, n, F (F - 1) / 2), clusters and order (S, n, F)."""
-    rows = analysis.table("similarity", ["seed", "value", "clusters", "order", "cosines"])
+    rows = analysis.table("similarity", ["seed", "value", "silhouette", "clusters", "order", "cosines"])
     S, n, F = len(analysis.seeds), len(analysis.symbols), len(analysis.functions)
     where = _index(rows, {"seed": analysis.seeds, "value": analysis.symbols})
     cosines = np.full((S, n, F, F), np.nan, dtype=np.float32)
@@ -146,7 +149,12 @@ def _similarity(package: Package, analysis: AnalysisRecord) -> None:
             raise DamagedError(f"similarity.parquet: {name} are out of range")
         added[name] = np.full((S, n, F), MISSING, dtype=np.uint8)
         added[name][where] = numbers
-    package.facts["inside"]["low"] = low
+    silhouettes = np.full((S, n), np.nan)
+    silhouettes[where] = rows["silhouette"].to_numpy()
+    package.facts["inside"] |= {
+        "low": low,
+        "silhouettes": [[*map(rounded, row)] for row in silhouettes.tolist()],
+    }
     package.arrays |= added
 
 

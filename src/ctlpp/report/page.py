@@ -14,20 +14,23 @@ from base64 import b64encode
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from html import escape
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import ctlpp
+from ctlpp.analysis.geometry import SILHOUETTE
 from ctlpp.files import UserError, check_writable, write_atomically
 from ctlpp.report.collect import describe, pack
-from ctlpp.report.compare import results
+from ctlpp.report.compare import DATA, SPLITS, count_verdicts, data_of, headline, results
 from ctlpp.report.inside import FINEST, Package, add_setting_correlations
 from ctlpp.runs.folder import RunRecord, find_runs
+from ctlpp.runs.untrusted import as_str
 from ctlpp.statistics import published as paper
-from ctlpp.statistics.summary import ENOUGH
+from ctlpp.statistics.summary import ENOUGH, FEWEST
 
-SCRIPTS = ("dom", "matrix", "charts", "results", "runs", "inside", "main")  # in this order
+SCRIPTS = "dom charts matrix state overview inside measures curves runs main"  # in this order
 LARGEST = 14_800_000  # bytes that a page should not exceed
 LEVELS = (FINEST, 128, 64, 32, 16, 8)  # of similarity: as many as fit
 
@@ -41,7 +44,7 @@ class PageKind:
     mark: bytes  # among its first lines
 
 
-REPORT = PageKind("a report of ctlpp", (".html", ".htm"), b"<title>CTL++ report</title>")
+REPORT = PageKind("a report of ctlpp", (".html", ".htm"), b"CTL++ report</title>")
 
 
 @dataclass(frozen=True)
@@ -59,10 +62,12 @@ def write_report(
     out: Path | str,
     *,
     force: bool = False,
+    title: str = "",
     start: Callable[[int], Callable[[int], None]] = lambda runs: lambda done: None,
 ) -> Written:
     """Collect the runs in and under the folders and write one page about them.
 
+    title: the headline; without one the page counts its verdicts.
     start: told the number of runs, gives what to call with progress.
     """
     out = Path(out)
@@ -72,7 +77,7 @@ def write_report(
     for record in records:
         packages.append(pack(record))
         advance(1)
-    page = make_page(records, packages).encode()
+    page = make_page(records, packages, title=title).encode()
     write_atomically(out, page)
     analysed = sum("inside" in package.facts for package in packages)
     return Written(len(records), analysed, len(page), tuple(_notes(records, packages)))
@@ -115,8 +120,17 @@ def _notes(records: Sequence[RunRecord], packages: Sequence[Package]) -> Iterato
             yield f"the analysis of {record.name} is older than its accuracies: {remedy}"
 
 
-def make_page(records: Sequence[RunRecord], packages: Sequence[Package] | None = None) -> str:
-    """The HTML text of a report. packages: what `pack` makes of each record; made here unless given."""
+def make_page(
+    records: Sequence[RunRecord],
+    packages: Sequence[Package] | None = None,
+    *,
+    title: str = "",
+    planned: int | None = None,
+) -> str:
+    """The HTML text of a report.
+
+    packages: what `pack` makes of each record; made here unless given. planned: seeds of a plan that runs.
+    """
     packages = [pack(record) for record in records] if packages is None else packages
     add_setting_correlations(records, packages)
     graphs: list[str] = []
@@ -125,34 +139,70 @@ def make_page(records: Sequence[RunRecord], packages: Sequence[Package] | None =
         inside = package.facts.get("inside", {})
         run["inside"] = "similarity" in package.arrays or "right" in package.arrays
         run["stale_step"] = inside["step"] if "stale" in inside else None
+    entries = results(records)
+    verdicts = count_verdicts(records, entries)
     data: dict[str, Any] = {
         "version": ctlpp.__version__,
+        "date": max((as_str(record.config.get("started"))[:10] for record in records), default=""),
+        "planned": planned,
+        "title": title,
+        "verdicts": verdicts,
         "titles": paper.TITLES,
+        "names": DATA,
         "solved": paper.SOLVED,
         "learned": paper.LEARNED,
+        "converged": paper.CONVERGED,
+        "published_seeds": paper.SEEDS,
         "staged": paper.STAGED,
         "enough": ENOUGH,
+        "few": FEWEST,
+        "silhouette": SILHOUETTE,
         "runs": runs,
-        "results": results(records),
+        "results": entries,
     }
     rest = len(embed(data)) + sum(map(len, graphs)) + 200_000
     for levels in LEVELS:
         texts = [package.text(levels) for package in packages]
         if sum(map(len, texts)) <= LARGEST - rest:
             break
-    return fill_template({**data, "levels": levels}, graphs, texts)
+    parts = {"headline": escape(title or headline(verdicts, entries)), "means": _means(records, entries)}
+    return fill_template({**data, "levels": levels}, graphs, texts, parts)
 
 
-def fill_template(data: dict[str, Any], graphs: Sequence[str], packages: Sequence[str]) -> str:
+def _means(records: Sequence[RunRecord], entries: Sequence[dict[str, Any]]) -> str:
+    """The rows of the table of means, as HTML: for browsers that run no script."""
+    rows = []
+    for entry in entries:
+        first = records[entry["runs"][0]]
+        means = [entry["summary"][split] for split in SPLITS]
+        words = [
+            f"{paper.TITLES.get(first.model, first.model)} on {first.variant}",
+            f"{DATA.get(data_of(first), first.protocol)} {entry['note']}",
+            "" if entry["cell"] is None else "{} functions, {} symbols".format(*entry["cell"]),
+            str(means[1]["seeds"]),
+            *("–" if own["mean"] is None else f"{own['mean']:.2f} ± {own['std'] or 0:.2f}" for own in means),
+            str(means[1]["solved"]),
+            *(["{:.2f} ± {:.2f}".format(*entry["published"]["ood"])] if "published" in entry else ["–"]),
+            entry["published"]["verdict"]["ood"] if "published" in entry else "–",
+        ]
+        rows.append("<tr>" + "".join(f"<td>{escape(word)}</td>" for word in words) + "</tr>")
+    return "\n".join(rows)
+
+
+def fill_template(
+    data: dict[str, Any], graphs: Sequence[str], packages: Sequence[str], parts: dict[str, str]
+) -> str:
     """The page, filled in one pass, so that nothing filled in is taken for a place to fill."""
     style = _asset("page.css")
-    script = '"use strict";\n(() => {\n' + "\n".join(_asset(f"{name}.js") for name in SCRIPTS) + "})();\n"
+    script = (
+        '"use strict";\n(() => {\n' + "\n".join(_asset(f"{name}.js") for name in SCRIPTS.split()) + "})();\n"
+    )
     policy = (
         f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
     binary = '<script type="application/octet-stream" id="run-{}">{}</script>'
-    parts = {
+    parts |= {
         "policy": policy,
         "style": style,
         "script": script,

@@ -56,13 +56,14 @@ def write_results(folder: Path, page: Path | None = None) -> str:
         _replace(folder / FIGURES / name, content)
     for gone in {f"{stem}.{kind}" for stem in NAMES for kind in FORMATS} - figures.keys():
         (folder / FIGURES / gone).unlink(missing_ok=True)
+    total = remaining(results)[-1]
     if any(run.pieces or run.unusable for run in results.runs.values()):
-        _replace(folder / "report.html", make_page(find_runs([folder / RUNS])).encode())
+        report = make_page(find_runs([folder / RUNS]), planned=total["planned"])
+        _replace(folder / "report.html", report.encode())
     else:
         (folder / "report.html").unlink(missing_ok=True)
     if page is not None:
         _replace(page, render("page.md.j2", results, page).encode())
-    total = remaining(results)[-1]
     unusable = [record for run in results.runs.values() for record in run.unusable]
     notes = [f"{RUNS}/{record.name}: {record.state}, {record.reason}" for record in unusable]
     return "\n".join([f"{total['finished']:,} of {total['planned']:,} planned seeds have run", *notes])
