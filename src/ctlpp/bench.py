@@ -155,7 +155,7 @@ def compare_training() -> tuple[Table | str, ...]:
     with progress("measuring", len(THREE) * len(SIZES) + 1) as advance:
         for name, preset, settings, count, steps in SIZES:
             tables.append(make_table(name, *TURNS))
-            data = generate("R", protocol="text", **settings)
+            data = generate("R", **{"protocol": "text"} | settings)
             for model in THREE:
                 add_turns(tables[-1], Seeds(model, preset, data, count), steps)
                 advance()
@@ -168,7 +168,7 @@ def compare_threads() -> Table:
     """Small models with all threads, and with as many as `train` takes."""
     name, preset, settings, count, steps = SIZES[0]
     rows = make_table(f"Threads, {name}", "model", "seeds", "all", "as trained", "all", "as trained", "times")
-    most, data = torch.get_num_threads(), generate("R", protocol="text", **settings)
+    most, data = torch.get_num_threads(), generate("R", **{"protocol": "text"} | settings)
     for model in THREE:
         seeds = Seeds(model, preset, data, count)
         stepper, batches = seeds.stepper(), seeds.batches
