@@ -2,8 +2,11 @@
 
 import os
 import re
+import shlex
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
 from itertools import groupby, pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -57,26 +60,41 @@ def alike(printed: str, shown: str) -> bool:
     return all(abs(float(one) - float(other)) <= ROOM for one, other in both)
 
 
+@pytest.fixture(scope="session")
+def preloaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
+    """What to type in place of `python` or `ctlpp`: a Python that has everything imported."""
+    place = tmp_path_factory.mktemp("preloaded") / "socket"
+    start = [sys.executable, str(ROOT / "tests" / "preloaded.py"), str(place)]
+    with subprocess.Popen(start, env=os.environ | {"OMP_NUM_THREADS": "1"}) as server:
+        while not place.exists():
+            assert server.poll() is None
+            time.sleep(0.05)
+        yield start
+        server.terminate()
+
+
 def page_name(page: Path) -> str:
     return page.relative_to(ROOT).as_posix()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_name)
-def test_what_a_page_tells_to_type_works_and_prints_what_stands_there(page: Path, tmp_path: Path) -> None:
+def test_what_a_page_tells_to_type_works_and_prints_what_stands_there(
+    page: Path, preloaded: list[str], tmp_path: Path
+) -> None:
     if "from datasets import" in page.read_text():
         pytest.importorskip("datasets")
     for name in ("examples", "results"):
         (tmp_path / name).symlink_to(ROOT / name)
     environment = os.environ | {"OMP_NUM_THREADS": "1", "HF_DATASETS_OFFLINE": "1", "HOME": str(tmp_path)}
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    ours = f'set -e; ctlpp() {{ {sys.executable} -m ctlpp "$@"; }}; '  # also where it is not installed
+    ours = f'set -e; ctlpp() {{ {shlex.join(preloaded)} "$@"; }}; '  # also where it is not installed
     program = ""
     for kind, group in groupby(steps(page.read_text()), key=lambda step: step.kind):
         part = [*group]
         if kind == "python":  # later blocks use the names of earlier ones
             before = program.count(AFTER)
             program += "".join(f'{step.code}\nprint("{AFTER}")\n' for step in part)
-            command = [sys.executable, "-c", program]
+            command = [*preloaded, "-c", program]
         else:
             before = 0
             command = ["bash", "-c", ours + "".join(f"{step.code}\necho '{AFTER}'\n" for step in part)]
