@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import combinations, pairwise
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,7 @@ from tests.figures.conftest import assert_inside
 from ctlpp.figures.data import Line, draw_data
 from ctlpp.figures.results import (
     Cell,
-    Dots,
     Entry,
-    Pair,
     draw_by_length,
     draw_learning,
     draw_repeats,
@@ -27,7 +25,8 @@ from ctlpp.figures.results import (
     draw_tables,
 )
 from ctlpp.figures.run import draw_rankings
-from ctlpp.figures.style import DATA, FORMATS, render, style, swarm
+from ctlpp.figures.strips import Dots
+from ctlpp.figures.style import DATA, DATA_NAMES, FORMATS, MARKERS, SIZE, render, style, swarm
 from ctlpp.models.zoo import MODELS
 from ctlpp.runs.history import History
 from ctlpp.statistics.summary import Correlation
@@ -52,16 +51,15 @@ def history(seeds: int = 3) -> History:
 
 
 PANELS = {("ndr", "R"): history(), ("lstm", "A"): history(1)}
-PAIR = Pair("ndr", "R", {"distinct": DOTS, "repeated": DOTS}, {"distinct": history()}, (0.75, 0.27))
 CORRELATION = Correlation(25, 0.8, 0.5, 0.9, 0.7, 0.4, 0.9)
 LINES = [Line(model, data, history()) for model in ("lstm", "ndr") for data in ("authors", "clean")]
 DRAWINGS: dict[str, Callable[[], Figure]] = {
     "data": lambda: draw_data(LINES, {"ndr": (0.34, 0.26)}),
-    "table1": lambda: draw_table1(ENTRIES),
+    "table1": lambda: draw_table1(ENTRIES, 0.125),
     "one entry": lambda: draw_table1(ENTRIES[:1]),
     "curves": lambda: draw_learning(PANELS),
     "lengths": lambda: draw_by_length(PANELS),
-    "repeats": lambda: draw_repeats([PAIR, PAIR]),
+    "repeats": lambda: draw_repeats({"NDR on R": {"clean": history(), "repeats": history()}}, 0.125),
     "predictors": lambda: draw_rankings(
         {"NDR on A": {"codes": CORRELATION}, "NDR on R": {"cka": CORRELATION}}
     ),
@@ -77,9 +75,9 @@ def texts(figure: Figure) -> list[str]:
 
 
 def dots_of(figure: Figure) -> list[list[float]]:
-    marks = [line for axes in figure.axes for line in axes.lines if line.get_marker() == "o"]
-    heights = [np.asarray(line.get_ydata(), dtype=float).tolist() for line in marks]
-    return [sorted(values) for values in heights if values]
+    marks = [line for axes in figure.axes for line in axes.lines if line.get_marker() in MARKERS.values()]
+    places = [np.asarray(line.get_xdata(), dtype=float).tolist() for line in marks]
+    return [sorted(values) for values in places if values]
 
 
 def test_nothing_reaches_over_the_edge_and_drawn_twice_a_figure_has_the_same_bytes() -> None:
@@ -96,20 +94,43 @@ def test_what_has_not_run_is_said_to_be_missing() -> None:
     figure = draw_learning(PANELS)
     assert texts(figure).count("not run") == 2
     assert "NDR on R" in texts(figure)
-    nothing = dict.fromkeys(("iid", "ood"), Dots((), None))
-    alone = Entry("transformer", "A", "clean", nothing, PUBLISHED)
-    assert texts(draw_table1([*ENTRIES[:3], alone])).count("not run") == 2
+    one = Entry("lstm", "A", "authors", BOTH, PUBLISHED)
+    other = Entry("lstm", "R", "clean", BOTH, PUBLISHED)
+    assert texts(draw_table1([one, other])).count("not run") == 2
 
 
-def test_every_seed_of_the_table_is_a_dot_and_kinds_of_data_do_not_mix() -> None:
+def test_every_seed_of_the_table_is_a_dot_in_a_row_that_names_its_data() -> None:
     for entries in (ENTRIES, ENTRIES[:1], ENTRIES[2:5]):
-        assert dots_of(draw_table1(entries)) == [sorted(DOTS.values)] * (2 * len(entries))
-    axes: Any = draw_table1([entry for entry in ENTRIES if entry.variant == "A"]).axes[1]
-    marks = [line for line in axes.lines if line.get_marker() == "o" and len(line.get_xdata())]
-    places = sorted((np.min(line.get_xdata()), np.max(line.get_xdata())) for line in marks)
-    assert len(places) == 12
-    assert all(before[1] < after[0] for before, after in pairwise(places))
+        assert dots_of(draw_table1(entries)) == [sorted(DOTS.values)] * len(entries)
+    axes: Any = draw_table1([entry for entry in ENTRIES if entry.variant == "A"]).axes[0]
+    labels = [label.get_text() for label in axes.get_yticklabels()]
+    assert labels[:6] == ["Bi-LSTM", "published", *DATA_NAMES.values()]
+    marks = [line for line in axes.lines if line.get_marker() in MARKERS.values() and len(line.get_xdata())]
+    assert [round(float(np.mean(line.get_ydata()))) for line in marks] == [
+        2,
+        3,
+        4,
+        5,
+        8,
+        9,
+        10,
+        11,
+        14,
+        15,
+        16,
+        17,
+    ]
     assert len({line.get_color() for line in marks}) == len(DATA) == 4
+    assert len({line.get_marker() for line in marks}) == len(DATA), "also in grey"
+
+
+def test_what_is_written_in_a_figure_is_at_least_eight_points_high() -> None:
+    for draw in DRAWINGS.values():
+        with style():
+            figure = draw()
+        for axes in figure.axes:
+            for text in (*axes.texts, *axes.get_xticklabels(), *axes.get_yticklabels(), axes.title):
+                assert float(text.get_fontsize()) >= SIZE
 
 
 def test_the_figure_of_the_data_says_how_many_seeds_have_learned() -> None:
@@ -131,7 +152,10 @@ def test_dots_of_a_swarm_stay_near_and_equal_ones_stand_side_by_side(
 def test_the_mean_of_curves_leaves_out_what_is_missing() -> None:
     curve = np.array([[0.0, 1.0], [np.nan, 0.5], [np.nan, np.nan]])
     axes = draw_learning({("ndr", "R"): History(np.arange(3), np.arange(2), {("ood", 0): curve})}).axes[0]
-    np.testing.assert_array_equal(axes.lines[-2].get_ydata(), [0.5, 0.5, np.nan])
+    np.testing.assert_array_equal(
+        next(heights for heights in (line.get_ydata() for line in axes.lines[::-1]) if len(heights) == 3),
+        [0.5, 0.5, np.nan],
+    )
 
 
 def test_the_grid_of_s_has_mean_and_std_of_the_seeds_of_a_cell_and_the_published_claims() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from ctlpp.analysis.analysis import Analysis, Interchange
-from ctlpp.analysis.geometry import Clustering
+from ctlpp.analysis.geometry import SILHOUETTE, Clustering
 from ctlpp.analysis.inputs import Array, Inputs
 from ctlpp.figures.style import (
     DARK,
@@ -21,6 +22,7 @@ from ctlpp.figures.style import (
     IID,
     OOD,
     SINGLE,
+    SIZE,
     accuracy_axis,
     colour_bar,
     draw_matrix,
@@ -31,50 +33,75 @@ from ctlpp.figures.style import (
     new_panels,
     swarm,
 )
-from ctlpp.words import plural
 
 FRAMED = "framed: pairs that only the test has"
 STRIP = 0.05  # height of the strip of group colours, as a share of the matrix
-LEGIBLE = 4.0  # points: smaller names are left out
+NAME = 0.33  # cm, for the name of a function beside a matrix
 
 
-def draw_accuracy(analysis: Analysis, rows: Sequence[int], value: int, titles: Sequence[str]) -> Figure:
-    """For each seed: (group, group) over all symbols, and (cluster, group) for one symbol (as Fig. 6)."""
-    inputs = analysis.inputs
-    figure = new_figure(DOUBLE, 5.6)
-    widths = [1.0] * (len(rows) - 1) + [1.14]  # the last has the colour scale
-    parts = figure.subfigures(1, len(rows), squeeze=False, width_ratios=widths)[0]
-    for part, row, title in zip(parts, rows, titles, strict=True):
-        left, right = part.subplots(1, 2)
-        part.suptitle(title)
-        image = _draw_table(left, mean_by_groups(analysis.right[[row]], inputs), inputs.groups, inputs)
-        for a, b in zip(*np.nonzero(inputs.any_by_group(inputs.ood)), strict=True):
-            _frame(left, b, a, 1, 1)
-        left.set(ylabel="group of the first function", xlabel="group of the second", title="all symbols")
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """How often one seed is right with a symbol in between, by the second function's group."""
+
+    inputs: Inputs
+    title: str
+    value: int  # the symbol
+    groups: Array  # by the first function's group, (G, G); nan where no graph has such pairs
+    clusters: Array | None  # by the cluster of its readout, (clusters, G)
+    sizes: tuple[int, ...] = ()  # of the clusters
+
+    @staticmethod
+    def of(analysis: Analysis, row: int, value: int, title: str) -> Answers:
+        """Those of one seed of an analysis."""
+        inputs, right = analysis.inputs, asked_only(analysis.right[[row]], analysis.inputs)
+        groups = inputs.means(right)[0][0, value]
         if analysis.clusters is None:
-            right.set_axis_off()
-            continue
+            return Answers(inputs, title, value, groups, None)
         labels = analysis.clusters[row][value].labels
-        table = inputs.means(analysis.right[[row]], labels)[0][:, value]  # (1, clusters, G)
-        _draw_table(right, table, [f"{c + 1} ({many})" for c, many in enumerate(np.bincount(labels))], inputs)
-        symbol = f"symbol {inputs.task.symbols[value]}"
-        right.set(ylabel="cluster (functions)", xlabel="group of the second", title=symbol)
+        clusters = inputs.means(right, labels)[0][0, value]
+        return Answers(inputs, title, value, groups, clusters, tuple(np.bincount(labels).tolist()))
+
+
+def asked_only(right: Array, inputs: Inputs) -> Array:
+    """Pairs that neither graph has are nan: nobody asks for them. (S, F, F, symbols)"""
+    return np.where(inputs.train | inputs.ood, right.astype(float), np.nan)
+
+
+def draw_accuracy(seeds: Sequence[Answers]) -> Figure:
+    """For each seed and one symbol: cluster × group and group × group accuracy (as Fig. 6 of the paper)."""
+    figure = new_figure(DOUBLE, 6.0)
+    widths = [1.0] * (len(seeds) - 1) + [1.14]  # the last has the colour scale
+    parts = figure.subfigures(1, len(seeds), squeeze=False, width_ratios=widths)[0]
+    for part, seed in zip(parts, seeds, strict=True):
+        left, right = part.subplots(1, 2)
+        part.suptitle(seed.title)
+        inputs, symbol = seed.inputs, f"symbol {seed.inputs.task.symbols[seed.value]}"
+        image = _draw_table(right, seed.groups[None], inputs.groups, inputs)
+        for a, b in zip(*np.nonzero(inputs.any_by_group(inputs.ood)), strict=True):
+            _frame(right, b, a, 1, 1)
+        right.set(ylabel="first function's group", xlabel="second's group", title=symbol)
+        if seed.clusters is None:
+            left.set_axis_off()
+            continue
+        names = [f"C{number + 1} ({size})" for number, size in enumerate(seed.sizes)]
+        _draw_table(left, seed.clusters[None], names, inputs)
+        left.set(ylabel="first function's cluster", xlabel="second's group", title=symbol)
     colour_bar(parts[-1], image, parts[-1].axes, "accuracy")
-    figure.supxlabel(FRAMED, fontsize=6)
+    figure.supxlabel(FRAMED, fontsize=SIZE)
     return figure
 
 
 def _draw_table(axes: Axes, seeds: Array, rows: Sequence[str], inputs: Inputs) -> Any:
     """Accuracies by group of the second function, with the standard deviation over several seeds."""
     mean, small = seeds.mean(axis=0), len(inputs.groups) > 3
-    texts = [[f"{value:.2f}" for value in row] for row in mean]
+    texts = [[f"{value:.2f}" if np.isfinite(value) else "" for value in row] for row in mean]
     if len(seeds) > 1:
         join, spread = "\n± " if small else " ± ", seeds.std(axis=0, ddof=1)
         texts = [
             [f"{texts[a][b]}{join}{spread[a, b]:.2f}" for b in range(mean.shape[1])] for a in range(len(mean))
         ]
     colours = group_colours(inputs.groups)
-    return draw_matrix(axes, mean, rows, inputs.groups, texts=texts, size=5 if small else 6, colours=colours)
+    return draw_matrix(axes, mean, rows, inputs.groups, texts=texts, colours=colours)
 
 
 def _frame(axes: Axes, left: int, top: int, width: int, height: int) -> None:
@@ -94,10 +121,11 @@ def draw_compatibility(analysis: Analysis, rows: Sequence[int], value: int, titl
     figure = new_figure(width, width / len(rows) + 1.2)
     grid = figure.subplots(1, len(rows), squeeze=False)[0]
     for axes, row, title in zip(grid, rows, titles, strict=True):
-        right = inputs.by_value(analysis.right[[row]])[0, value][np.ix_(order, order)]
+        asked = asked_only(analysis.right[[row]], inputs)
+        right = inputs.by_value(asked)[0, value][np.ix_(order, order)]
         draw_matrix(axes, right, names, names, colours=function_colours(inputs.task.groups))
         axes.set_box_aspect(1)
-        axes.tick_params(labelsize=min(6.0, 160 / len(names)), pad=1)
+        _name_groups(axes, inputs, sizes, width / len(rows) - 1.5)
         for at in starts[1:-1] - 0.5:
             axes.axhline(at, color="white", linewidth=0.8)
             axes.axvline(at, color="white", linewidth=0.8)
@@ -105,8 +133,19 @@ def draw_compatibility(analysis: Analysis, rows: Sequence[int], value: int, titl
             _frame(axes, starts[b], starts[a], sizes[b], sizes[a])
         axes.set(xlabel="second function", ylabel="first function", title=title)
     between = f"symbol {inputs.task.symbols[value]} in between; bright: answered right"
-    figure.supxlabel(f"{between}\n{FRAMED}", fontsize=6)
+    figure.supxlabel(f"{between}\n{FRAMED}", fontsize=SIZE)
     return figure
+
+
+def _name_groups(axes: Axes, inputs: Inputs, sizes: Array, room: float) -> None:
+    """Groups in place of functions, if these have not enough room."""
+    if room >= NAME * sizes.sum():
+        return
+    middles, colours = np.cumsum(sizes) - (sizes + 1) / 2, group_colours(inputs.groups)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_ticks(middles, inputs.groups)
+        for label, group in zip(axis.get_ticklabels(), inputs.groups, strict=True):
+            label.set_color(colours[group])
 
 
 def mean_by_groups(shares: Array, inputs: Inputs) -> Array:
@@ -134,7 +173,7 @@ def draw_interchange(inputs: Inputs, found: Interchange, counted: Array) -> Figu
             right.plot(at + swarm(values, 0.12), values, ".", **look)
             right.hlines(values.mean(), at - 0.15, at + 0.15, color=colour, linewidth=1.6)
     right.axhline(1 / inputs.n_symbols, color=DARK, linestyle=":", linewidth=0.6)
-    right.text(-1.25, 1 / inputs.n_symbols, "chance", va="bottom", fontsize=6)
+    right.text(-1.25, 1 / inputs.n_symbols, "chance", va="bottom")
     right.set_xticks(range(inputs.n_symbols), inputs.task.symbols)
     right.set(xlim=(-1.3, inputs.n_symbols - 0.5), xlabel="symbol the state stands for")
     right.set_title("\n".join(["every seed (dots) and their mean", *_left_out(counted)]))
@@ -161,7 +200,7 @@ def draw_places(found: Interchange, counted: Array) -> Figure:
     figure = new_figure(SINGLE, 2.4 + 0.5 * len(effect))
     axes = figure.subplots()
     levels = [str(i + 1) for i in range(len(effect))]
-    image = draw_matrix(axes, effect, levels, found.changed, texts=texts, size=5)
+    image = draw_matrix(axes, effect, levels, found.changed, texts=texts)
     axes.set_ylabel("layer" if found.kind == "columns" else "token read")
     axes.set_xlabel({"columns": "column", "steps": "", "directions": "direction"}[found.kind])
     lines = ["effect of changing the state there", "(in brackets: seeds whose place it is)"]
@@ -190,59 +229,60 @@ class Matrices:
 def draw_symbols(seed: Matrices) -> Figure:
     """The matrices of all symbols of one seed (as Figs. 9 – 11 of the paper)."""
     count = seed.inputs.n_symbols
-    figure, grid = new_panels(count, min(4, count), 4.5, 1.6)
+    figure, grid = new_panels(count, min(4, count), 5.3, 1.6)
     for value, axes in enumerate(grid.flat[:count]):
         image = _draw_seed(axes, seed, value)
-        axes.set_title(_name_symbol(seed, value))
+        axes.set_title(_name_symbol(seed, value), pad=14)
     colour_bar(figure, image, grid, "cosine similarity", location="bottom", shrink=0.3, aspect=25)
-    _explain_groups(figure, seed.inputs, seed.title)
+    figure.suptitle(seed.title)
     return figure
 
 
 def draw_side_by_side(seeds: Sequence[Matrices], values: Sequence[int]) -> Figure:
-    """One symbol of each seed, with the functions' names where they are legible (as Fig. 3 of the paper)."""
+    """One symbol of each seed (as Fig. 3 of the paper)."""
     panel = min(6.55, (DOUBLE - 1.7) / len(seeds) - 0.6)
-    figure = new_figure(1.7 + len(seeds) * (panel + 0.6), panel + 2.3)
+    figure = new_figure(1.7 + len(seeds) * (panel + 0.6), panel + 3.0)
     grid = figure.subplots(1, len(seeds), squeeze=False)[0]
     for axes, seed, value in zip(grid, seeds, values, strict=True):
-        image = _draw_seed(axes, seed, value, min(6.0, panel * 23 / seed.inputs.n_functions))
-        axes.set_title(f"{seed.title}\n{_name_symbol(seed, value)}")
+        image = _draw_seed(axes, seed, value, panel)
+        axes.set_title(f"{seed.title}\n{_name_symbol(seed, value)}", pad=14)
     colour_bar(figure, image, grid, "cosine similarity")
-    _explain_groups(figure, seeds[0].inputs)
     return figure
 
 
-def _draw_seed(axes: Axes, seed: Matrices, value: int, points: float = 0.0) -> object:
+def _draw_seed(axes: Axes, seed: Matrices, value: int, room: float = 0.0) -> object:
     """A matrix in the order of its tree, with lines between clusters and a strip of group colours above.
 
     Colours go from 0 to 1, as on the page of `ctlpp report`; what is negative looks like 0.
-    points: size of the functions' names, which are left out if they would be too small.
+    room: cm for the functions' names, which are left out if they would stand too close.
     """
     one, inputs, size = seed.clusters[value], seed.inputs, seed.inputs.n_functions
-    every = list(inputs.task.functions)
-    names = [every[f] for f in one.order] if points >= LEGIBLE else []
-    cosines, shades = seed.cosines[value][np.ix_(one.order, one.order)], function_colours(inputs.task.groups)
-    image = draw_matrix(axes, cosines, names, names, colours=shades)
-    axes.tick_params(labelsize=points, pad=1)
-    labels = one.labels[one.order]
+    cosines, shades = seed.cosines[value][np.ix_(one.order, one.order)], group_colours(inputs.groups)
+    every = [*inputs.task.functions] if room >= NAME * size else []
+    names = [every[f] for f in one.order] if every else []
+    image = draw_matrix(axes, cosines, names, names, colours=function_colours(inputs.task.groups))
+    labels, groups = one.labels[one.order], inputs.group_of[one.order]
     borders = np.flatnonzero(labels[1:] != labels[:-1]) + 0.5
     axes.hlines(borders, -0.5, size - 0.5, color="white", linewidth=0.9)
     axes.vlines(borders, -0.5, size - 0.5, color="white", linewidth=0.9)
     top = -0.5 - (STRIP + 0.01) * size
     strip = (-0.5, size - 0.5, -0.5 - 0.01 * size, top)
-    axes.imshow([[to_rgb(shades[every[f]]) for f in one.order]], extent=strip, aspect="auto")
+    colours = [shades[inputs.groups[group]] for group in groups]
+    axes.imshow([[to_rgb(colour) for colour in colours]], extent=strip, aspect="auto")
+    ends = np.flatnonzero(np.diff([-1, *groups, -1]))  # where another group begins
+    for start, end in pairwise(ends):
+        if end - start >= STRIP * size:  # there is room for a letter or two
+            name, middle = inputs.groups[groups[start]], (start + end - 1) / 2
+            axes.text(middle, top - 0.01 * size, name, color=colours[start], ha="center", va="bottom")
     axes.set(xlim=(-0.5, size - 0.5), ylim=(size - 0.5, top))
     axes.set_box_aspect(1 + STRIP + 0.01)
     return image
 
 
 def _name_symbol(seed: Matrices, value: int) -> str:
-    return f"symbol {seed.inputs.task.symbols[value]}: {plural(seed.clusters[value].count, 'cluster')}"
-
-
-def _explain_groups(figure: Figure, inputs: Inputs, title: str = "") -> None:
-    square = {"marker": "s", "linestyle": "", "markersize": 4}
-    marks = {
-        f"group {name}": {"color": colour, **square} for name, colour in group_colours(inputs.groups).items()
-    }
-    explain(figure, marks, columns=6, title=title)
+    count = seed.clusters[value].count
+    found = "no clear split" if count == 1 else f"{count} clusters"
+    score = seed.clusters[value].silhouette
+    limit = f" < {SILHOUETTE}" if score < SILHOUETTE else ""
+    measured = f"\n(silhouette {score:.2f}{limit})" if np.isfinite(score) else ""
+    return f"symbol {seed.inputs.task.symbols[value]}: {found}{measured}"

@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 from ctlpp.analysis.analysis import Progress, Study, silent, study_run
 from ctlpp.analysis.folder import ANALYSIS, MEASURES, PREDICTORS, write_analysis
 from ctlpp.figures.pairs import (
+    Answers,
     Matrices,
     draw_accuracy,
     draw_compatibility,
@@ -27,15 +28,16 @@ from ctlpp.figures.pairs import (
 )
 from ctlpp.figures.style import (
     DARK,
+    DASHES,
     DOUBLE,
     FORMATS,
     GREY,
-    OOD,
     SEED,
     SINGLE,
+    SIZE,
     SPLITS,
     accuracy_axis,
-    explain,
+    label_ends,
     new_figure,
     new_panels,
     save,
@@ -54,8 +56,9 @@ Correlations = Mapping[str, Correlation]  # by measure
 STEPS, LENGTHS = "training step (thousands)", "functions in the example"
 DIVERGED: Any = {"color": GREY, "marker": "x", "markersize": 3, "markeredgewidth": 0.5, "linewidth": 0.5}
 COUNTED = ("codes", "clusters")  # from 1 on; the others are shares
+BEHAVIOUR = ("codes",)  # read off the answers
 PEARSON: Any = {"color": SEED, "marker": "o", "markersize": 4, "linewidth": 1.2}
-SPEARMAN: Any = {"color": OOD, "marker": "d", "markersize": 3.2, "markerfacecolor": "white", "linestyle": ""}
+SPEARMAN: Any = {"color": DARK, "marker": "d", "markersize": 3.4, "markerfacecolor": "white", "linestyle": ""}
 MANY = 20  # figures: fewer are drawn before a second process has begun
 START = "fork" if sys.platform == "linux" else "spawn"  # a fork has everything imported
 
@@ -111,11 +114,12 @@ def drawings(study: Study) -> Iterator[tuple[str, Callable[[], Figure]]]:
     """The figures that a study allows: file name without its ending, and the call that draws it."""
     found = study.analysis
     rows, value = examples(study)
-    titles = [title_of(study, row) for row in rows]
+    titles, chance = [title_of(study, row) for row in rows], 1 / found.inputs.n_symbols
     if shown_splits(study.history):
-        yield "curves", partial(draw_run_learning, study.history, study.diverged)
-        yield "lengths", partial(draw_run_lengths, study.history, study.diverged)
-    yield "accuracy", partial(draw_accuracy, found, rows, value, titles)
+        yield "curves", partial(draw_run_learning, study.history, study.diverged, chance)
+        yield "lengths", partial(draw_run_lengths, study.history, study.diverged, chance)
+    answers = [Answers.of(found, row, value, title) for row, title in zip(rows, titles, strict=True)]
+    yield "accuracy", partial(draw_accuracy, answers)
     yield "compatibility", partial(draw_compatibility, found, rows, value, titles)
     if found.interchange is not None:
         counted = study.trained if study.trained.any() else ~study.trained
@@ -155,73 +159,83 @@ def title_of(study: Study, row: int) -> str:
     return ", ".join([f"seed {seed}", *parts])
 
 
-def draw_run_learning(history: History, diverged: Diverged) -> Figure:
+def draw_run_learning(history: History, diverged: Diverged, chance: float = 0) -> Figure:
     """One run: accuracy over time, and below it the share of seeds above 95 %."""
-    figure = new_figure(DOUBLE, 8.2)
+    figure = new_figure(DOUBLE, 8.4)
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=(1.9, 1))
     plot_curves(above, history, diverged)
-    accuracy_axis(above, "accuracy")
-    for split in shown_splits(history):
-        rate, look = history.success(split), _look(split, history)
+    accuracy_axis(above, "accuracy", chance=chance)
+    rates = {split: history.success(split) for split in shown_splits(history)}
+    for split, rate in rates.items():
+        look = _look(split, history)
         below.plot(history.steps / 1000, rate, drawstyle="steps-post", linewidth=1.2, **look)
+    label_ends(below, {split.upper(): (rate[-1], _colour(split)) for split, rate in rates.items()}, gap=0.2)
     accuracy_axis(below, f"seeds above {SOLVED:.0%}", solved=False)
     below.set_xlabel(STEPS)
-    explain_splits(figure, shown_splits(history), diverged)
     return figure
 
 
-def draw_run_lengths(history: History, diverged: Diverged) -> Figure:
+def draw_run_lengths(history: History, diverged: Diverged, chance: float = 0) -> Figure:
     """One run: accuracy at the end by number of functions."""
     figure = new_figure(SINGLE, 5.2)
     axes = figure.subplots()
     plot_lengths(axes, history, diverged)
-    accuracy_axis(axes, "accuracy at the end")
+    accuracy_axis(axes, "accuracy at the end", chance=chance)
     axes.set_xlabel(LENGTHS)
-    explain_splits(figure, shown_splits(history), diverged)
     return figure
 
 
 def plot_curves(axes: Axes, history: History, diverged: Diverged) -> None:
-    thousands, fine = history.steps / 1000, _healthy(history, diverged)
+    """Every seed thin, the mean of those that have not diverged thick, with its name at the end."""
+    thousands, fine, ends = history.steps / 1000, _healthy(history, diverged), {}
     for split in shown_splits(history):
         curve, look = history.accuracy[split, 0], _look(split, history)
         for column in np.flatnonzero(~fine):
             end = np.searchsorted(history.steps, diverged[int(history.seeds[column])])
             last = min(int(end), len(thousands) - 1)
             axes.plot(thousands[: last + 1], curve[: last + 1, column], markevery=[last], **DIVERGED)
-        axes.plot(thousands, curve[:, fine], linewidth=0.4, alpha=0.4, **look)
-        axes.plot(thousands, mean_of_seeds(curve[:, fine]), **look | {"color": "white"}, linewidth=2.6)
-        axes.plot(thousands, mean_of_seeds(curve[:, fine]), **look, linewidth=1.6)
+            axes.text(thousands[last], curve[last, column], " diverged", color=GREY, va="center")
+        axes.plot(thousands, curve[:, fine], linewidth=0.4, alpha=0.35, **look | {"linestyle": "-"})
+        mean = mean_of_seeds(curve[:, fine])
+        axes.plot(thousands, mean, **look | {"color": "white", "linestyle": "-"}, linewidth=2.8)
+        axes.plot(thousands, mean, **look, linewidth=1.6)
+        if np.isfinite(mean[-1]):
+            ends[split.upper()] = (float(mean[-1]), _colour(split))
+    label_ends(axes, ends)
     axes.set_xlim(0, thousands[-1] if len(thousands) > 1 else None)
 
 
+def _colour(split: str) -> str:
+    return SPLITS.get(split, DARK)
+
+
 def _look(split: str, history: History) -> Any:
-    """A split's colour; a single evaluation is a dot, as a line of one point cannot be seen."""
-    return {"color": SPLITS.get(split, DARK), "marker": "o" if len(history.steps) == 1 else ""}
+    """A split's colour and dashes; a single evaluation is a dot, as a line of one point cannot be seen."""
+    marker = "o" if len(history.steps) == 1 else ""
+    return {"color": _colour(split), "linestyle": DASHES.get(split, "-"), "marker": marker}
 
 
 def plot_lengths(axes: Axes, history: History, diverged: Diverged) -> None:
-    fine = _healthy(history, diverged)
+    """Every seed a dot, hollow for IID; the means are joined by a line, which has its split's name."""
+    fine, ends = _healthy(history, diverged), {}
     for number, split in enumerate(shown_splits(history)):
-        lengths, colour = history.lengths(split), SPLITS.get(split, DARK)
+        lengths, colour = history.lengths(split), _colour(split)
         places = np.array(lengths) + (number - 0.5) * 0.36
+        inside = "none" if split == "iid" else colour
+        dot = {"marker": "o", "color": colour, "markerfacecolor": inside, "alpha": 0.5, "markersize": 2.2}
         for at, length in zip(places, lengths, strict=True):
             final = history.final(split, length)
-            for kept, look in ((fine, {"marker": ".", "color": colour, "alpha": 0.4}), (~fine, DIVERGED)):
+            for kept, look in ((fine, dot), (~fine, DIVERGED)):
                 values = final[kept & np.isfinite(final)]
                 axes.plot(at + swarm(values, 0.14), values, **{**DIVERGED, **look, "linestyle": ""})
         means = [mean_of_seeds(history.final(split, length)[None, fine])[0] for length in lengths]
-        axes.plot(places, means, "_-", color=colour, linewidth=1.0, markersize=7, markeredgewidth=1.6)
+        line = {"linestyle": DASHES.get(split, "-"), "marker": "_", "markersize": 7, "markeredgewidth": 1.6}
+        axes.plot(places, means, color=colour, linewidth=1.0, **line)
+        if means and np.isfinite(means[-1]):
+            ends[split.upper()] = (means[-1], colour)
+    label_ends(axes, ends)
     every = sorted({length for split in shown_splits(history) for length in history.lengths(split)})
     axes.set_xticks(every, [str(length) for length in every])
-
-
-def explain_splits(figure: Figure, splits: list[str], diverged: Diverged) -> None:
-    looks = {split: {"color": SPLITS.get(split, DARK), "linewidth": 1.6} for split in splits}
-    marks = {f"{split.upper()}: every seed, and their mean": look for split, look in looks.items()}
-    if diverged:
-        marks["a seed that diverged, not part of the mean"] = DIVERGED
-    explain(figure, marks, columns=3 if figure.get_figwidth() * 2.54 > SINGLE else 1)
 
 
 def _healthy(history: History, diverged: Diverged) -> Array:
@@ -241,10 +255,10 @@ def shown_splits(history: History) -> list[str]:
 
 
 def draw_scatter(study: Study) -> Figure:
-    """A panel for each measure; one point is one seed."""
+    """A panel for each measure; one point is one seed, a cross one that diverged and is not part of r."""
     measures = study.analysis.measures
     names = [name for name in PREDICTORS if name in measures and np.isfinite(measures[name]).any()]
-    figure, grid = new_panels(len(names), min(4, len(names)), 3.7, 0.5, sharey=True)
+    figure, grid = new_panels(len(names), min(4, len(names)), 4.2, 0.5, sharey=True)
     trained = study.trained
     for name, axes in zip(names, grid.flat, strict=False):
         values = measures[name]
@@ -257,31 +271,33 @@ def draw_scatter(study: Study) -> Figure:
         axes.set_title(f"{MEASURES[name].label}\n{_text(study.correlations[name])}")
         accuracy_axis(axes, study.outcome, solved=False)
     if not trained.all():
-        cross = {"color": GREY, "marker": "x", "linestyle": "", "markersize": 3}
-        explain(figure, {"a seed that diverged, not part of r": cross})
+        figure.supxlabel("cross: a seed that diverged, not part of r", fontsize=SIZE)
     return figure
 
 
 def _text(one: Correlation) -> str:
     if not np.isfinite(one.pearson):
-        return "no correlation defined"
+        return "r: not defined"
     return f"r = {one.pearson:.2f} [{one.low:.2f}, {one.high:.2f}]".replace("-", "−")
 
 
 def draw_rankings(panels: Mapping[str, Correlations], outcome: str = "OOD accuracy") -> Figure:
-    """Rankings of several runs side by side, by title; all in the order of the first."""
+    """Pearson's correlations with their intervals, Spearman's as hollow diamonds; a panel for each title.
+
+    Measures of what is answered stand below those of inner states, for they are close to the outcome.
+    """
     first = {name: one for found in reversed([*panels.values()]) for name, one in found.items()}
-    order = sorted(first, key=lambda name: abs(first[name].pearson))
+    order = sorted(first, key=lambda name: (name not in BEHAVIOUR, abs(first[name].pearson)))
     lines = max(title.count("\n") for title in panels)
-    figure = new_figure(SINGLE if len(panels) == 1 else DOUBLE, 2.1 + 0.3 * lines + 0.42 * len(order))
-    for axes, (title, found) in zip(
-        np.ravel(figure.subplots(1, len(panels), sharey=True)), panels.items(), strict=True
-    ):
+    figure = new_figure(SINGLE if len(panels) == 1 else DOUBLE, 2.8 + 0.4 * lines + 0.46 * len(order))
+    grid = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    for axes, (title, found) in zip(grid, panels.items(), strict=True):
         _rank(axes, found, order)
         axes.set_title(title)
         axes.set_xticks([-1, 0, 1] if len(panels) > 3 else [-1, -0.5, 0, 0.5, 1])
-    figure.supxlabel(f"correlation with {outcome}", fontsize=7)
-    explain(figure, {"Pearson, 95 % interval": PEARSON, "Spearman": SPEARMAN})
+    join = "\n" if len(panels) == 1 else ": "
+    marks = "● Pearson, 95 % interval   ◇ Spearman"
+    figure.supxlabel(f"correlation with {outcome}{join}{marks}", fontsize=SIZE)
     return figure
 
 
@@ -292,7 +308,9 @@ def _rank(axes: Axes, found: Correlations, order: list[str]) -> None:
             axes.plot([one.low, one.pearson, one.high], [row] * 3, **PEARSON, markevery=[1])
             axes.plot([one.spearman], [row], **SPEARMAN)
     axes.axvline(0, color=DARK, linewidth=0.5)
+    if behaviour := sum(name in BEHAVIOUR for name in order):
+        axes.axhline(behaviour - 0.5, color=DARK, linestyle=":", linewidth=0.6)
     axes.set_yticks(range(len(order)), [MEASURES[name].label for name in order])
-    axes.set(xlim=(-1.05, 1.05), ylim=(-0.6, len(order) - 0.4))
+    axes.set(xlim=(-1.12, 1.12), ylim=(-0.6, len(order) - 0.4))
     axes.grid(axis="x", color="#e5e5e5", linewidth=0.4)
     axes.set_axisbelow(True)

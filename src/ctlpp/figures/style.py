@@ -30,6 +30,7 @@ from ctlpp.runs.history import Array
 from ctlpp.statistics.published import SOLVED
 
 SINGLE, DOUBLE = 7.7, 16.0  # cm: one and two columns of the paper
+SIZE = 8  # points, of everything that is written
 FORMATS = ("pdf", "svg", "png")
 # One palette by meaning; the report page has the same. Markers and dashes say the same without colour.
 IID, OOD = "#52708C", "#AA1F6E"  # what training has (and the IID test), and what only the OOD test has
@@ -37,7 +38,14 @@ SPLITS, DASHES = {"iid": IID, "ood": OOD}, {"iid": "--", "ood": "-"}
 DATA = {"authors": "#1B7837", "repeats": "#B07D00", "clean": "#5E4FA2", "text": "#2A9D8F"}  # in this order
 DATA_NAMES = {"authors": "authors", "repeats": "clean with repeats", "clean": "clean", "text": "text"}
 MARKERS = {"authors": "o", "repeats": "^", "clean": "v", "text": "P"}
-GROUPS = ("#0072B2", "#D55E00", "#56B4E9", "#E69F00", "#009E73", "#CC79A7")  # Okabe and Ito
+GROUPS = (
+    "#E8604C",
+    "#1F3F8F",
+    "#F2B0A4",
+    "#8FA8DC",
+    "#3C9A62",
+    "#C9A227",
+)  # a red and b blue, as in the paper
 PUBLISHED = "#8C8C8C"
 SEED, GREY, DARK = "#555555", "#999999", "#333333"  # a seed, what does not count, and lines beside seeds
 MISSING = "#dddddd"  # a cell without a number
@@ -46,14 +54,14 @@ HEAT = "viridis"  # brightness rises evenly: the same for every reader, and in g
 
 _RC: Any = {
     "font.family": "DejaVu Sans",  # comes with matplotlib
-    "font.size": 7,
-    "axes.titlesize": 7,
-    "axes.labelsize": 7,
-    "xtick.labelsize": 6,
-    "ytick.labelsize": 6,
-    "legend.fontsize": 6,
-    "legend.title_fontsize": 8,
-    "figure.titlesize": 7,
+    "font.size": SIZE,
+    "axes.titlesize": SIZE,
+    "axes.labelsize": SIZE,
+    "xtick.labelsize": SIZE,
+    "ytick.labelsize": SIZE,
+    "legend.fontsize": SIZE,
+    "legend.title_fontsize": SIZE,
+    "figure.titlesize": SIZE,
     "axes.linewidth": 0.5,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -117,14 +125,27 @@ def save(figure: Figure, stem: Path, formats: Sequence[str] = FORMATS) -> None:
         write_atomically(stem.with_name(f"{stem.name}.{kind}"), render(figure, kind))
 
 
-def accuracy_axis(axes: Axes, label: str = "", *, solved: bool = True) -> None:
-    """From 0 to 1, with a dotted line for seeds that solved the task; `label` in the first column only."""
+def accuracy_axis(axes: Axes, label: str = "", *, solved: bool = True, chance: float = 0) -> None:
+    """From 0 to 1, with dotted lines for seeds that solved the task and for chance; they are named once."""
     axes.set_ylim(-0.03, 1.04)
-    if solved:
-        axes.axhline(SOLVED, color=DARK, linestyle=":", linewidth=0.6, zorder=1)
     spec = axes.get_subplotspec()
-    if spec is None or spec.is_first_col():
+    first = spec is None or spec.is_first_col()
+    for height, name in ((SOLVED, "solved"),) * solved + ((chance, "chance"),) * bool(chance):
+        axes.axhline(height, color=DARK, linestyle=":", linewidth=0.6, zorder=1)
+        if spec is None or (first and spec.is_first_row()):
+            side: Any = {"transform": axes.get_yaxis_transform(), "ha": "left", "color": DARK}
+            axes.text(0.01, height - 0.015, name, va="top", **side)
+    if first:
         axes.set_ylabel(label)
+
+
+def label_ends(axes: Axes, ends: Mapping[str, tuple[float, str]], gap: float = 0.1) -> None:
+    """Names right of the axes, each beside the end of its line and in its colour, none over another."""
+    before = -np.inf
+    for name, (height, colour) in sorted(ends.items(), key=lambda end: end[1][0]):
+        before = max(height, before + gap)
+        place: Any = {"xycoords": axes.get_yaxis_transform(), "textcoords": "offset points"}
+        axes.annotate(name, (1, before), (3, 0), color=colour, va="center", **place)
 
 
 def explain(
@@ -164,7 +185,6 @@ def draw_matrix(
     columns: Sequence[str],
     *,
     texts: Any = None,
-    size: float = 6,
     colours: Mapping[str, str] | None = None,
 ) -> Any:
     """A matrix as colours from 0 to 1 with names and texts; cells without a number stay grey."""
@@ -180,7 +200,7 @@ def draw_matrix(
     for (row, column), value in np.ndenumerate(values):
         if texts is not None and np.isfinite(value):
             shade = "white" if value < 0.55 else "black"
-            axes.text(column, row, texts[row][column], ha="center", va="center", color=shade, fontsize=size)
+            axes.text(column, row, texts[row][column], ha="center", va="center", color=shade)
     return image
 
 

@@ -13,12 +13,10 @@ from ctlpp.analysis.folder import read_analysis
 from ctlpp.analysis.geometry import Clustering
 from ctlpp.analysis.inputs import Inputs
 from ctlpp.figures.data import Line, draw_data
-from ctlpp.figures.pairs import Matrices, draw_side_by_side, draw_symbols
+from ctlpp.figures.pairs import Answers, Matrices, draw_accuracy, draw_side_by_side, draw_symbols
 from ctlpp.figures.results import (
     Cell,
-    Dots,
     Entry,
-    Pair,
     draw_by_length,
     draw_learning,
     draw_repeats,
@@ -27,6 +25,7 @@ from ctlpp.figures.results import (
     draw_tables,
 )
 from ctlpp.figures.run import draw_rankings
+from ctlpp.figures.strips import Dots
 from ctlpp.figures.style import DATA_NAMES, render, style
 from ctlpp.report.compare import SPLITS
 from ctlpp.reproduce.results import CONDITIONS, Results
@@ -49,13 +48,14 @@ WRITTEN = {  # data of runs in OUT/authors-data: of the authors' generator, or c
     "A-n7-doubled": "clean, repeats, pairs twice",
     "A-clean-doubled": "clean, pairs twice",
 }
-SIMILARITY = ["seed", "value", "clusters", "order", "cosines"]
+SIMILARITY = ["seed", "value", "clusters", "order", "cosines", "silhouette"]
+ACCURACY = ["seed", "value", "by", "first", "second", "accuracy"]
 EXAMPLES = ("success-R", "failure-R", "failure-A")  # seeds whose similarity matrices are drawn
 NAMES = (
     "table1",
     *(f"{what}-{condition}" for what in ("curves", "lengths") for condition in CONDITIONS),
     *(f"repeats-{variant}" for variant in VARIANTS),
-    *("data", "staged", "tables", "predictors", "similarity"),
+    *("data", "staged", "tables", "predictors", "similarity", "accuracy"),
     *(f"similarity-{name}" for name in EXAMPLES),
 )  # all that may be drawn
 Drawings = Iterator[tuple[str, Callable[[], Figure]]]
@@ -82,6 +82,11 @@ def _dots(results: Results, run: RunResult, split: str = "ood") -> Dots:
     return Dots(counted, row["mean"], interval, left_out)
 
 
+def chance_of(results: Results) -> float:
+    """The accuracy of guessing."""
+    return 1 / len(task_from_dict(results.finished[0].first.task).symbols)
+
+
 def _title(run: RunRecord) -> str:
     return f"{paper.TITLES.get(run.model, run.model)} on {run.variant}"
 
@@ -100,14 +105,14 @@ def _table1(results: Results) -> Drawings:
                 both = {split: getattr(row, split) for split in SPLITS}
                 entries.append(Entry(*place, entries[0].kind, nothing, both))
     if entries:
-        yield "table1", partial(draw_table1, entries)
+        yield "table1", partial(draw_table1, entries, chance_of(results))
 
 
 def _curves(results: Results) -> Drawings:
     for condition in CONDITIONS:
         if curves := {place: run.history for place, run in results.on(condition).items() if run.history}:
-            yield f"curves-{condition}", partial(draw_learning, curves)
-            yield f"lengths-{condition}", partial(draw_by_length, curves)
+            yield f"curves-{condition}", partial(draw_learning, curves, chance_of(results))
+            yield f"lengths-{condition}", partial(draw_by_length, curves, chance_of(results))
 
 
 def _data(results: Results) -> Drawings:
@@ -136,16 +141,13 @@ def _data(results: Results) -> Drawings:
 
 def _repeats(results: Results) -> Drawings:
     for variant in VARIANTS:
-        pairs = []
-        for plain, repeated in results.repeats():
-            if plain.first.variant == variant:
-                both = {"distinct": plain, "repeated": repeated}
-                dots = {kind: _dots(results, one) for kind, one in both.items()}
-                curves = {kind: one.history for kind, one in both.items() if one.history}
-                known = plain.published.ood if plain.published else None
-                pairs.append(Pair(plain.first.model, variant, dots, curves, known))
-        if pairs:
-            yield f"repeats-{variant}", partial(draw_repeats, pairs)
+        panels = {
+            _title(plain.first): {"clean": plain.history, "repeats": repeated.history}
+            for plain, repeated in results.repeats()
+            if plain.first.variant == variant and plain.history and repeated.history
+        }
+        if panels:
+            yield f"repeats-{variant}", partial(draw_repeats, panels, chance_of(results))
 
 
 def _staged(results: Results) -> Drawings:
@@ -169,7 +171,7 @@ def _function_tables(results: Results) -> Drawings:
         name = _title(first) + ("" if first.protocol == "authors" else f", {first.protocol}")
         panels[name] = [(results.row(run)["table"], _dots(results, run)) for run in runs]
     if panels:
-        yield "tables", partial(draw_tables, panels)
+        yield "tables", partial(draw_tables, panels, chance_of(results))
 
 
 def _predictors(results: Results) -> Drawings:
@@ -178,7 +180,8 @@ def _predictors(results: Results) -> Drawings:
     for run in results.main_runs():
         if found := run.correlations:
             seeds = max(one.seeds for one in found.values())
-            panels[f"{_title(run.first)}\n{DATA_NAMES[conditions[run.name]]}\n{seeds} seeds"] = found
+            data = DATA_NAMES[conditions[run.name]].removeprefix("clean with ")
+            panels[f"{paper.TITLES[run.first.model]}\n{run.first.variant}, {data}\n{seeds} seeds"] = found
     if panels:
         yield "predictors", partial(draw_rankings, panels)
 
@@ -186,10 +189,36 @@ def _predictors(results: Results) -> Drawings:
 def _similarity(results: Results) -> Drawings:
     examples = find_examples(results)
     if examples:
-        matrices, values = [one.matrices for one in examples], [one.value for one in examples]
-        yield "similarity", partial(draw_side_by_side, matrices, values)
+        failed = next((one for one in examples if one.name.startswith("failure")), examples[0])
+        matrices, value = [one.matrices for one in examples], failed.value  # the same symbol of all seeds
+        yield "similarity", partial(draw_side_by_side, matrices, [value] * len(examples))
+        answers = [found for one in examples[:2] if (found := _read_answers(one, value))]
+        if answers:
+            yield "accuracy", partial(draw_accuracy, answers)
     for one in examples:
         yield f"similarity-{one.name}", partial(draw_symbols, one.matrices)
+
+
+def _read_answers(example: Example, value: int) -> Answers | None:
+    """How often a seed is right with a symbol in between; None if its analysis does not say."""
+    inputs, analysis = example.matrices.inputs, read_analysis(example.piece.folder)
+    clustering = example.matrices.clusters[value]
+    firsts = {"group": inputs.groups, "cluster": [str(number) for number in range(clustering.count)]}
+    try:
+        rows = analysis.table("accuracy", ACCURACY).to_pylist() if analysis else []
+        own = {
+            (row["by"], row["first"], row["second"]): row["accuracy"]
+            for row in rows
+            if (row["seed"], row["value"]) == (example.seed.number, inputs.task.symbols[value])
+        }
+        tables = {
+            by: np.array([[own[by, first, second] for second in inputs.groups] for first in names], float)
+            for by, names in firsts.items()
+        }
+    except (DamagedError, KeyError, TypeError, ValueError):
+        return None
+    sizes = tuple(np.bincount(clustering.labels).tolist())
+    return Answers(inputs, example.matrices.title, value, tables["group"], tables["cluster"], sizes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,6 +227,7 @@ class Example:
 
     name: str  # of its figure, one of EXAMPLES
     run: RunResult
+    piece: RunRecord
     seed: SeedResult
     matrices: Matrices
 
@@ -217,7 +247,7 @@ def find_examples(results: Results) -> list[Example]:
         for piece, seed in _rank(runs[variant], outcome == "success") if variant in runs else ():
             place = variant, seed.number
             if place not in examples and (matrices := _read_matrices(piece, seed)):
-                examples[place] = Example(name, runs[variant], seed, matrices)
+                examples[place] = Example(name, runs[variant], piece, seed, matrices)
                 break
     return list(examples.values())
 
@@ -239,7 +269,10 @@ def _read_matrices(piece: RunRecord, seed: SeedResult) -> Matrices | None:
         rows = {row["value"]: row for row in every if row["seed"] == seed.number}
         own, n = [rows[symbol] for symbol in task.symbols], inputs.n_functions
         cosines = np.array([row["cosines"] for row in own], dtype=np.float32).reshape(-1, n, n)
-        clusters = [Clustering(np.array(row["clusters"]), np.array(row["order"]), np.nan) for row in own]
+        clusters = [
+            Clustering(np.array(row["clusters"]), np.array(row["order"]), float(row["silhouette"] or np.nan))
+            for row in own
+        ]
     except (DamagedError, ValueError, KeyError, TypeError):
         return None
     if any(sorted(one.order.tolist()) != [*range(n)] or one.labels.shape != (n,) for one in clusters):
