@@ -42,4 +42,6 @@ def test_a_public_function_says_what_each_parameter_is_and_what_it_gives(name: s
     about = inspect.getdoc(function) or ""
     described = re.findall(r"^    (\w+): ", about.partition("Args:\n")[2].partition("\n\n")[0], re.MULTILINE)
     assert described == list(inspect.signature(function).parameters)
-    assert "\nReturns:\n" in about
+    given = about.partition("\nReturns:\n")[2].partition("\n\n")[0]
+    assert given
+    assert ": " not in given.splitlines()[0]  # else the reference takes what is before it for a type

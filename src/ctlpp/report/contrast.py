@@ -45,7 +45,7 @@ def compare(one: Run | Path | str, other: Run | Path | str) -> dict[tuple[str, i
         other: The run that is subtracted.
 
     Returns:
-        For each split and length a `Contrast`: statistics of both runs' seeds, and how they differ.
+        For each split and length a `Contrast`, with statistics of both runs' seeds and how they differ.
     """
     ours, theirs = seeds_of(one), seeds_of(other)
     keys = [key for key in _keys(ours) if key in _keys(theirs)]

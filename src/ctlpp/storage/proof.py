@@ -54,7 +54,7 @@ def check(folder: str | Path) -> Proof:
         folder: The dataset folder.
 
     Returns:
-        What was proved: the dataset, and what its splits have in common.
+        What was proved, with the dataset and what its splits have in common.
 
     Raises:
         UserError: With the first offending example.

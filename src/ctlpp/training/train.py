@@ -78,7 +78,7 @@ def train(
         about: Anything to note in `config.json`.
 
     Returns:
-        The run: the trained crowd, its settings and its history.
+        The run, with the trained crowd, its settings and its history.
     """
     check_observers(observers)
     seeds, known, place = read_seeds(seeds), read_data(data, splits), find_device(str(device))
