@@ -88,7 +88,10 @@ def test_every_piece_is_trained_and_watched_and_a_second_time_nothing_is_touched
     on_r, on_a = (
         f"{n}-clean-quick, seeds 0-{last}" for n, last in (("1 of 2: lstm-R", 1), ("2 of 2: lstm-A", 0))
     )
-    assert sorted(pair for pair in desk.seen if "warm-up" not in pair[1]) == [(on_r, "step 0"), (on_a, "step 0")]
+    assert sorted(pair for pair in desk.seen if "warm-up" not in pair[1]) == [
+        (on_r, "step 0"),
+        (on_a, "step 0"),
+    ]
     assert [seed["seed"] for seed in desk.result(ON_R)] == [0, 1]
     before = desk.files()
     assert desk.carry_out(ON_R, ON_A, on="local", workers=workers) == Outcome(seeds=3)

@@ -256,7 +256,9 @@ def opened(browser: Any) -> Iterator[Open]:
     seen: list[Opened] = []
 
     def open_file(path: Path, width: int = 1280, **options: Any) -> Opened:
-        context = browser.new_context(viewport={"width": width, "height": 900}, offline=True, **options)
+        context = browser.new_context(
+            viewport={"width": width, "height": 900}, offline=True, reduced_motion="reduce", **options
+        )
         found = Opened(context.new_page(), path.as_uri())
         found.page.on("console", lambda message: found.errors.append(message.text))
         found.page.on("pageerror", lambda error: found.errors.append(str(error)))

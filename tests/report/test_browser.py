@@ -163,6 +163,7 @@ def test_a_click_on_a_dot_looks_inside_that_seed_and_the_address_keeps_it(table1
     assert (table1.seeds(), page.url) == (before, address)
     assert page.get_by_role("button", name="by group").get_attribute("aria-pressed") == "true"
     assert page.inner_text("#count") == "2 of 4 runs"
+    page.goto("about:blank")
     page.goto(table1.address + "#inside?setting=nowhere&seed=x&symbol=-1&measure=%00&runs-sort=99&map=7")
     page.wait_for_selector("html[data-ready]")
     assert table1.seeds()[0].startswith("Seed 0"), "what the page does not have is left out"

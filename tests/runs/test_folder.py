@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from tests.report.conftest import make_run, with_seeds
 
 from ctlpp.runs.folder import RunRecord, find_runs, read_config, read_run
 from ctlpp.runs.history import accuracies
+from ctlpp.training.recipe import Recipe
 
 
 def only(folder: Path) -> RunRecord:
@@ -43,6 +45,16 @@ def test_protocols_and_presets_are_known_by_their_old_names(tmp_path: Path) -> N
         edit(path, protocol=then, preset=then, task=task | {"protocol": then})
         record = only(tmp_path)
         assert (record.protocol, record.preset, record.task["protocol"]) == (protocol, preset, protocol)
+
+
+def test_settings_that_a_folder_is_older_than_are_switched_off(tmp_path: Path) -> None:
+    make_run(tmp_path / "run", analysed=False, recipe={"steps": 300, "restarts": 2})
+    recipe = only(tmp_path).config["recipe"]
+    assert (recipe["steps"], recipe["restarts"]) == (300, 2)
+    plain = {field.name: field.default for field in fields(Recipe)}
+    assert {name: recipe[name] for name in ("swap", "tied")} == {
+        name: plain[name] for name in ("swap", "tied")
+    }
 
 
 def test_a_link_to_a_run_is_followed_and_a_link_elsewhere_is_not(tmp_path: Path) -> None:

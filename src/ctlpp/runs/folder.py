@@ -22,6 +22,7 @@ from ctlpp.words import OLD_PRESETS, OLD_PROTOCOLS
 
 FORMAT = 1  # of run folders and checkpoints; raised when an older one cannot be continued
 SAVING = ("checkpoint_every", "checkpoint_minutes")  # settings of a recipe that leave the results alone
+SINCE = {"swap": 0.0, "tied": False, "restarts": 1}  # settings of a recipe that older folders do not have
 MARKS = ("config.json", "result.json", "metrics.parquet")  # a folder with one of these may be a run
 _INSIDE = ("analysis", "checkpoint")  # folders of a run
 _KINDS: dict[str, type | tuple[type, ...]] = {  # of what is read from a config
@@ -190,7 +191,10 @@ def _read_config(record: RunRecord) -> RunRecord:
 
 
 def _rename(config: dict[str, Any]) -> dict[str, Any]:
-    """With the names that protocols and presets have today."""
+    """With the names that protocols and presets have today, and the settings that recipes have got since."""
+    recipe = as_dict(config.get("recipe"))
+    for name, value in SINCE.items():
+        recipe.setdefault(name, value)
     for place, key, names in (
         (config, "preset", OLD_PRESETS),
         (config, "protocol", OLD_PROTOCOLS),

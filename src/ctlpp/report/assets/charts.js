@@ -159,6 +159,7 @@ function styledCopy(drawing) {
   const copy = drawing.cloneNode(true);
   const [from, to] = [drawing, copy].map((one) => [one, ...one.querySelectorAll("*")]);
   from.forEach((one, at) => { const style = getComputedStyle(one); for (const name of STYLED) to[at].setAttribute(name, style.getPropertyValue(name)); });
+  copy.setAttribute("overflow", "visible");
   return copy;
 }
 
@@ -166,7 +167,7 @@ function styledCopy(drawing) {
 function pictureOf(element) {
   const frame = element.getBoundingClientRect();
   const picture = svg("svg", { xmlns: "http://www.w3.org/2000/svg", width: Math.ceil(frame.width), height: Math.ceil(frame.height), viewBox: `0 0 ${Math.ceil(frame.width)} ${Math.ceil(frame.height)}` },
-    svg("rect", { width: "100%", height: "100%", fill: getComputedStyle(byId("overview")).backgroundColor }));
+    svg("rect", { width: "100%", height: "100%", fill: "#ffffff" }));
   const place = (box) => ({ x: (box.left - frame.left).toFixed(1), y: (box.top - frame.top).toFixed(1), width: box.width.toFixed(1), height: box.height.toFixed(1) });
   for (const one of [element, ...element.querySelectorAll("*")]) {
     const box = one.getBoundingClientRect();
@@ -177,13 +178,21 @@ function pictureOf(element) {
     else if (style.backgroundColor !== "rgba(0, 0, 0, 0)" && (one.tagName === "TD" || one.tagName === "I" || one.className.includes("chip"))) picture.append(svg("rect", { ...place(box), rx: Number.parseFloat(style.borderRadius) > 10 ? 9 : 2, fill: style.backgroundColor }));
     for (const node of one.tagName === "svg" ? [] : one.childNodes) {
       if (node.nodeType !== Node.TEXT_NODE || !node.data.trim()) continue;
-      const range_ = document.createRange();
-      range_.selectNodeContents(node);
-      const words = range_.getBoundingClientRect();
+      const letters = document.createRange();
+      letters.setStart(node, node.data.length - node.data.trimStart().length);
+      letters.setEnd(node, node.data.trimEnd().length);
+      const words = letters.getBoundingClientRect();
       picture.append(svg("text", { x: (words.left - frame.left).toFixed(1), y: (words.top - frame.top + words.height * 0.77).toFixed(1), fill: style.color, "font-size": style.fontSize, "font-weight": style.fontWeight, "font-family": "system-ui, sans-serif" }, node.data.trim()));
     }
   }
   return new XMLSerializer().serializeToString(picture);
 }
 
-const svgButton = (name, find) => button("SVG", () => save(`${name}.svg`, "image/svg+xml", pictureOf(find())), { class: "plain export", title: "Save this chart as an SVG file", "aria-label": `Save ${name} as SVG` });
+function saveSvg(name, element) {
+  const { theme } = document.documentElement.dataset;
+  document.documentElement.dataset.theme = "light"; // for paper
+  save(`${name}.svg`, "image/svg+xml", pictureOf(element));
+  document.documentElement.dataset.theme = theme;
+}
+
+const svgButton = (name, find) => button("SVG", () => saveSvg(name, find()), { class: "plain export", title: "Save this chart as an SVG file", "aria-label": `Save ${name} as SVG` });
