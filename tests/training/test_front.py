@@ -79,7 +79,8 @@ def test_what_is_plainly_meant_is_accepted(
     assert ctlpp.train("gru", data, seeds=[1], preset="quick", recipe=changes).config["recipe"]["batch"] == 16
     tokens, targets = data.tensors("train")[3]
     alone = {"train": (tokens, targets), "ood": (tokens[:9].numpy(), targets[:9].numpy())}
-    one = ctlpp.train(Tiny, alone, seeds=[1], recipe=replace(RECIPE, steps=2), observers=[heard])
+    one = ctlpp.train(Tiny, alone, seeds=[1], recipe=replace(RECIPE, steps=2), observers=heard)
+    assert heard.started == [0]
     assert one.history.lengths("ood") == [5]
     assert ctlpp.accuracy(one.crowd.member(1), {"ood": alone["ood"]})["ood"][0] == one.table()[0]["ood"]
     found, expected = ctlpp.analyze(run, data.task), ctlpp.analyze(run.crowd, data.task)
@@ -93,6 +94,7 @@ class Misspelt:
 def test_what_cannot_be_meant_is_one_sentence_in_words_of_python(data: ctlpp.Dataset, run: ctlpp.Run) -> None:
     tokens, targets = data.tensors("ood")[2]
     whole_run: Any = run
+    thing: Any = data
 
     def trained(**wrong: Any) -> Any:
         return ctlpp.train(**{"model": Tiny, "data": data, "recipe": RECIPE, **wrong})
@@ -137,6 +139,8 @@ def test_what_cannot_be_meant_is_one_sentence_in_words_of_python(data: ctlpp.Dat
             lambda: trained(preset="text", recipe=quick),
             "preset text: the recipe is that of the preset quick; l",
         ),
+        (lambda: trained(data=data["train"]), "unknown split 'train': choose from 2, 3"),
+        (lambda: ctlpp.analyze(thing, data.task), "model of type Dataset: give a run, a crowd, a module, or"),
         (lambda: data.task.vocabulary.decode([0, -1]), "no token has the id -1: use 0 to 12"),
     ):
         with pytest.raises(UserError, match=f"^{re.escape(line)}") as caught:

@@ -134,6 +134,9 @@ def analyze(
 
 def as_crowd(model: nn.Module | Callable[[Tensor], Tensor]) -> Crowd:
     """One model as a crowd of one seed, number 0, that keeps its own weights."""
+    if not callable(model):
+        kinds = "give a run, a crowd, a module, or a function that makes logits of tokens"
+        raise UserError(f"model of type {type(model).__name__}: {kinds}")
     module = model if isinstance(model, nn.Module) else _Called(model)
     device = next((p.device for p in module.parameters()), torch.device("cpu"))
     return Crowd(module, (0,), {}, torch.zeros(1, 0, device=device), {}, vectorised=False)

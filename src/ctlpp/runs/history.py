@@ -263,14 +263,16 @@ class StepStats:
         return (self.steps - self.step) / max(self.steps_per_second, 1e-9)
 
 
-def check_observers(observers: Sequence[object]) -> None:
-    """Refuse an observer with a method that nothing would call, or with none that something would."""
+def read_observers(given: Any) -> tuple[object, ...]:
+    """Several observers, one, or none; refused is one with a method that nothing calls, or without any."""
+    observers = tuple(given or ()) if isinstance(given, Iterable | None) else (given,)
     for observer in observers:
         methods = [name for name in dir(observer) if name.startswith("on_")]
         unknown = [name for name in methods if name not in EVENTS]
         if unknown or not methods:
             what = f"has {unknown[0]}, which is never called" if unknown else "has no method that is called"
             raise UserError(f"observer {type(observer).__name__} {what}: choose from {', '.join(EVENTS)}")
+    return observers
 
 
 def tell(observers: Sequence[object], event: str, *facts: object) -> bool:

@@ -93,7 +93,7 @@ def read_splits(data: Any, names: Sequence[str] | None = None) -> dict[str, Spli
     every = data if isinstance(data, Mapping) else data.splits
     wanted = [name for name in every if name != "train"] if names is None else names
     if unknown := [name for name in wanted if name not in every]:
-        raise UserError(f"unknown split {unknown[0]!r}: choose from {', '.join(every)}")
+        raise UserError(f"unknown split {unknown[0]!r}: choose from {', '.join(map(str, every))}")
     return {name: _of_user(name, data[name]) if data is every else data.tensors(name) for name in wanted}
 
 

@@ -26,7 +26,7 @@ from ctlpp.models import DEFAULT_PRESET
 from ctlpp.models.zoo import Factory, error_line, find_model, load_callable, name_of, tie
 from ctlpp.runs import checkpoint
 from ctlpp.runs.folder import FORMAT, read_config
-from ctlpp.runs.history import History, Notes, check_observers, tell, to_table
+from ctlpp.runs.history import History, Notes, read_observers, tell, to_table
 from ctlpp.training.batches import Batches, Data, digest, read_data
 from ctlpp.training.crowd import Crowd, init_crowd, read_seeds
 from ctlpp.training.curriculum import Curriculum, find_curriculum
@@ -80,7 +80,7 @@ def train(
     Returns:
         The run, with the trained crowd, its settings and its history.
     """
-    check_observers(observers)
+    observers = read_observers(observers)
     seeds, known, place = read_seeds(seeds), read_data(data, splits), find_device(str(device))
     preset = find_preset(preset, recipe)
     name, factory, every_size = find_model(model, preset, sizes)
@@ -112,7 +112,7 @@ def train(
     config |= _describe(known, stepper, threads, curriculum) | {"about": dict(about or {})}
     run = Run(config, crowd, History.empty(seeds))
     held_out = {split: known.splits[split] for split in known.held_out}
-    training = Training(run, stepper, batches, held_out, tuple(observers))
+    training = Training(run, stepper, batches, held_out, observers)
     if out is None:
         training.fit()
         return run
