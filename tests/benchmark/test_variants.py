@@ -184,8 +184,3 @@ def test_a_mistake_is_one_line_that_says_what_would_be_right() -> None:
         with pytest.raises(UserError, match=f"^{re.escape(text)}$") as caught:
             generate(variant, **options)
         assert not options or caught.value.on_command_line().startswith("--")
-
-
-def test_an_unknown_option_is_named() -> None:
-    with pytest.raises(TypeError, match="'sead'"):
-        generate("A", sead=1)
