@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,11 +18,14 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from tests.plans.crew import Cluster
-from tests.plans.small import small_run
+from tests.plans.small import DATA, small_run
 
+import ctlpp
+from ctlpp.files import UserError
 from ctlpp.plans.pieces import Piece
 from ctlpp.plans.planned import PlannedRun
-from ctlpp.plans.work import Outcome, WorkSettings, carry_out
+from ctlpp.plans.sweep import plan_sweep, read_sweep
+from ctlpp.plans.work import MachineError, Outcome, WorkSettings, carry_out
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="no signals, no forks")
 PLAIN = WorkSettings(device="cpu", analysis=False)
@@ -117,3 +124,146 @@ def test_a_piece_whose_worker_is_killed_or_asked_to_leave_goes_on_elsewhere(
     assert len(log.starts) == 2
     assert log.starts[1] > (30 if number == signal.SIGTERM else 0)  # what was saved can be reached from here
     assert results(tmp_path) == undisturbed
+
+
+def test_a_worker_with_a_full_disk_takes_no_more_pieces_and_blames_none(
+    cluster: Cluster, tmp_path: Path, undisturbed: Any
+) -> None:
+    cluster.add("disk")
+    full, log = cluster.address, Log()
+    (full,) = cluster.workers
+
+    def more(where: str, step: int) -> None:
+        if len(cluster.workers) == 1:
+            cluster.add()
+
+    log.react = more
+    assert len(train(cluster, tmp_path, LONG, log=log).done) == 1
+    assert log.places[0] == full != log.places[-1]
+    (line,) = [line for line in log.notes if "takes no more pieces" in line]
+    assert line.startswith(f"{full} takes no more pieces: cannot write {tmp_path}/runs/")
+    assert "File too large" in line
+    assert results(tmp_path) == undisturbed
+    assert not list(tmp_path.rglob("*.part"))
+
+
+@pytest.mark.parametrize(
+    ("fault", "threads", "line"),
+    [
+        ("version", 1, f"it has ctlpp 0.0.1, the client {ctlpp.__version__}: install the same"),
+        ("", 2, "it has 2 threads, each would train: start it with --nthreads 1"),
+    ],
+)
+def test_a_worker_that_would_compute_something_else_is_refused_in_one_line(
+    cluster: Cluster, tmp_path: Path, fault: str, threads: int, line: str
+) -> None:
+    cluster.add(fault, threads)
+    (where,) = cluster.workers
+    log = Log()
+    with pytest.raises(MachineError, match=f"^{re.escape(line)}$"):
+        train(cluster, tmp_path, LONG, log=log)
+    assert log.notes == [f"{where} takes no more pieces: {line}"]
+    assert not list(tmp_path.rglob("config.json"))
+    assert not list(tmp_path.rglob("*.failed.json"))
+
+
+def test_own_code_reaches_the_workers_and_what_fails_three_times_is_set_aside(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    (tmp_path / "parts_of_mine.py").write_text("from torch import nn\n\nLayer = nn.Linear\n")
+    (tmp_path / "nets_of_mine.py").write_text(CODE)
+    rows = [row | {"data": dict(DATA), "seeds": 1, "preset": "quick", "steps": 4} for row in OWN]
+    plan = plan_sweep(rows, tmp_path)
+    assert list(plan[0].about["code"]) == ["parts_of_mine.py", "nets_of_mine.py"]
+    cluster.add()
+    log, out = Log(), tmp_path / "out"
+    outcome = train(cluster, out, *plan, log=log)
+    good, bad = (out / "runs" / name / "0-0" for name in ("good", "bad"))
+    reason = "model 'nets_of_mine:bad': the factory raised RuntimeError: no luck"
+    assert outcome == Outcome(done=[good], failed={bad: reason}, seeds=1)
+    assert log.notes.count(f"failed: {reason}") == 3
+    assert "no luck" in json.loads(bad.with_name("0-0.failed.json").read_text())["traceback"][-1]
+    assert json.loads((good / "config.json").read_text())["about"]["code"] == plan[0].about["code"]
+    (tmp_path / "parts_of_mine.py").write_text("from torch import nn\n\nLayer = nn.Linear  # another\n")
+    with pytest.raises(UserError, match="was trained with other code of its model: choose another out"):
+        train(cluster, out, *plan_sweep(rows, tmp_path))
+
+
+CODE = """
+from torch import nn
+from parts_of_mine import Layer
+
+class Net(nn.Module):
+    def __init__(self, vocab_size, n_classes):
+        super().__init__()
+        self.embed, self.out = nn.Embedding(vocab_size, 4), Layer(4, n_classes)
+
+    def forward(self, tokens):
+        return self.out(self.embed(tokens).sum(1))
+
+def bad(vocab_size, n_classes):
+    raise RuntimeError("no luck")
+"""
+OWN = [
+    {"name": "bad", "model": "nets_of_mine:bad", "variant": "R"},
+    {"name": "good", "model": "nets_of_mine:Net", "variant": "R"},
+]
+
+
+def test_when_the_scheduler_is_killed_the_same_command_goes_on_with_another(
+    tmp_path: Path, undisturbed: Any
+) -> None:
+    first, second = Cluster(), Cluster()
+    try:
+        first.add()
+        log = Log(lambda where, step: first.scheduler.kill() if step == 50 else None)
+        with pytest.raises(MachineError, match=r"^the scheduler is gone: the same command goes on when"):
+            train(first, tmp_path, LONG, log=log)
+        second.add()
+        log = Log()
+        assert len(train(second, tmp_path, LONG, log=log).done) == 1
+        assert log.starts[0] >= 50
+        assert results(tmp_path) == undisturbed
+    finally:
+        first.close()
+        second.close()
+
+
+def test_when_the_client_is_killed_workers_save_and_stop_and_the_same_command_goes_on(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    row = 'name = "one"\nmodel = "lstm"\nvariant = "R"\nseeds = 2\npreset = "quick"\nsteps = 400\n'
+    data = "".join(f"{name} = {value}\n" for name, value in DATA)
+    (tmp_path / "file.toml").write_text(f'[[run]]\n{row}[run.data]\nprotocol = "clean"\n{data}')
+    more = ("--on", cluster.address, "--device", "cpu")
+    command = [sys.executable, "-m", "ctlpp", "sweep", "file.toml", "--out", "out", *more]
+    cluster.add()
+    piece = tmp_path / "out" / ".pieces" / "runs" / "one" / "0-1"
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL) as client:
+        while not (piece / "config.json").exists():
+            assert client.poll() is None
+            time.sleep(0.05)
+        client.kill()
+    while not list(piece.glob("checkpoint/*.json")):
+        time.sleep(0.05)
+    (saved,) = piece.glob("checkpoint/*.json")
+    assert saved.stem < "step-000000400"
+    log = Log()
+    (run,) = read_sweep(tmp_path / "file.toml")
+    assert len(train(cluster, tmp_path / "out" / ".pieces", run, log=log).done) == 1
+    assert log.starts == [int(saved.stem.removeprefix("step-"))]
+
+
+def test_two_clients_on_one_folder_do_not_do_the_same_work(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.add()
+    plan = [LONG, small_run(0, variant="A")]
+    inner: list[Outcome] = []
+
+    def another(where: str, step: int) -> None:
+        if not inner:
+            inner.append(Outcome())
+            inner.append(train(cluster, tmp_path, LONG))
+
+    outcome = train(cluster, tmp_path, *plan, log=Log(another))
+    assert len(outcome.done) == 2
+    assert (inner[1].done, inner[1].busy) == ([], [outcome.done[0]])

@@ -17,7 +17,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any
 from uuid import uuid4
 
@@ -208,5 +208,12 @@ class Crew:
             errand.tries += 1
         if answer.end.state == "machine":
             tell([errand.observer], "on_note", f"{answer.where} takes no more pieces: {answer.end.reason}")
-            self.client.retire_workers([answer.where], close_workers=True)
+            future.release()
+            self._dismiss(answer.where)
         return answer.end
+
+    def _dismiss(self, where: str) -> None:
+        """Send a worker away; the scheduler does not let it go while it thinks its answer is still wanted."""
+        end = monotonic() + 10
+        while not self.client.retire_workers([where], close_workers=True) and monotonic() < end:
+            sleep(0.1)

@@ -199,6 +199,7 @@ class SaveBeforeLeaving(WorkerPlugin):  # type: ignore[misc]
     """Lets the piece of a worker save that is asked to leave; SIGTERM is such a request."""
 
     name = "ctlpp-save"
+    idempotent = True  # a second client finds it there
 
     def setup(self, worker: Worker) -> None:
         def leave() -> None:
@@ -209,5 +210,5 @@ class SaveBeforeLeaving(WorkerPlugin):  # type: ignore[misc]
 
     async def teardown(self, worker: Worker) -> None:
         began = monotonic()
-        while worker.id in AT_IT and monotonic() - began < PATIENCE:
+        while worker.status != Status.running and worker.id in AT_IT and monotonic() - began < PATIENCE:
             await asyncio.sleep(0.05)
