@@ -12,7 +12,7 @@ import ctlpp
 NAMES = {
     *("Dataset", "Graph", "Language", "Restriction", "Task", "VariantSpec", "check", "generate", "load"),
     *("Recipe", "Run", "accuracy", "analyze", "load_run", "recipe_for", "train"),
-    *("__version__", "ask", "compare", "evaluate", "load_seed", "score", "TrainingDisplay"),
+    *("__version__", "ask", "compare", "evaluate", "load_seed", "score", "sweep", "TrainingDisplay"),
 }
 
 

@@ -38,9 +38,15 @@ WRITE_EVERY = 5.0  # seconds between states that are written
 
 
 def sweep(runs: Sequence[Row] | Path | str, out: Path | str, **settings: Any) -> list[dict[str, Any]]:
-    """Carry out a sweep: rows as in a sweep file's [[run]], or the file. One dictionary a seed comes back.
+    """Carry out a sweep.
 
-    settings: of `ctlpp.plans.work.WorkSettings`, such as on="tcp://host:8786", device="cpu" or minutes=30.
+    Args:
+        runs: Rows as in a sweep file's `[[run]]`, or the file.
+        out: The sweep folder.
+        settings: Of `ctlpp.plans.work.WorkSettings`, such as `on="tcp://host:8786"` or `minutes=30`.
+
+    Returns:
+        One dictionary per seed, with its run, model, variant, number and accuracies.
     """
     plan = read_sweep(Path(runs)) if isinstance(runs, Path | str) else plan_sweep(runs)
     out, own = Path(out), {"on": LOCAL, "analysis": False, **settings}
