@@ -172,6 +172,16 @@ def readme(title: str, page: str) -> str:
     return section(title, page, DOCS.parent / "README.md")
 
 
+def glossary(page: str) -> str:
+    """That of CONTRIBUTING.md."""
+    return section("Glossary", page, DOCS.parent / "CONTRIBUTING.md")
+
+
+def whole(name: str, page: str) -> str:
+    """A file of the repository's top folder."""
+    return _lead_on((DOCS.parent / name).read_text(), DOCS.parent / name, page)
+
+
 def section(title: str, page: str, file: Path = DOCS / REPRODUCTION) -> str:
     """A section of `reproduction.md`, without its heading; its links lead to where they led."""
     text = file.read_text()
@@ -182,7 +192,12 @@ def section(title: str, page: str, file: Path = DOCS / REPRODUCTION) -> str:
     body = text[here.end() : next((heading.start() for heading in after), len(text))]
     body = body.replace(" ± ", "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}")
     body = HEADING.sub(lambda heading: f"{heading[1][len(here[1]) - 1 :]} {heading[2]}", body)
-    return LINK.sub(lambda link: f"]({_moved(link[1], file, page)}{link[2] or ''})", body.strip())
+    return _lead_on(body.strip(), file, page)
+
+
+def _lead_on(text: str, file: Path, page: str) -> str:
+    """A part of a file for a page, where its links lead to what they led to in the file."""
+    return LINK.sub(lambda link: f"]({_moved(link[1], file, page)}{link[2] or ''})", text)
 
 
 def _moved(target: str, file: Path, page: str) -> str:
