@@ -8,6 +8,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from importlib.util import find_spec
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated
@@ -241,7 +242,8 @@ def demo(
         for part in ("data", "runs"):
             shutil.rmtree(out / part, ignore_errors=True)
     runs, page = demo_plan(seeds, steps), (out / "report.html").resolve()
-    workers = min(len(runs), os.cpu_count() or 1)
+    cores = os.cpu_count() or 1 if find_spec("distributed") else 1  # with ctlpp[cluster] all of them
+    workers = min(len(runs), cores)
     settings = WorkSettings(device="cpu", on=LOCAL, workers=workers, figures=True, retry=True)
     with one_line_errors():
         for variant, options in {run.variant: run.options for run in runs}.items():
