@@ -31,17 +31,7 @@ from ctlpp.runs.folder import FORMAT, MARKS, SAVING, read_config, read_run, shor
 _KEPT = 2
 _FACTS = {"step": int, "seconds": float, "splits": list, "loss_count": int, "stopped": bool}  # of a run
 _OURS = {*MARKS, "checkpoint", ".lock"}
-_DECIDES = (
-    "model",
-    "options",
-    "variant",
-    "protocol",
-    "vocab_size",
-    "n_classes",
-    "seeds",
-    "parameters",
-    "start",
-)
+_DECIDES = ("model", "options", "variant", "protocol", "vocab_size", "n_classes", "seeds", "parameters")
 
 Checkpoint = tuple[dict[str, Tensor], dict[str, Any], list[str]]
 
@@ -163,7 +153,7 @@ def claimed(run: Path, config: dict[str, Any], resume: bool) -> Iterator[dict[st
 def _check_same(run: Path, found: dict[str, Any], wanted: dict[str, Any]) -> None:
     """Refuse to continue a run with other settings than it began with."""
     recipe = [name for name in wanted["recipe"] if name not in SAVING]
-    settings = [(name, found.get(name, ""), wanted.get(name, "")) for name in _DECIDES]
+    settings = [(name, found.get(name, ""), wanted.get(name, "")) for name in (*_DECIDES, "start")]
     settings += [(name, found["recipe"].get(name), wanted["recipe"][name]) for name in recipe]
     settings += [("splits", sorted(found["data"]), sorted(wanted["data"]))]
     for name, old, new in settings:

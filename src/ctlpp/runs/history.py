@@ -42,15 +42,7 @@ from ctlpp.runs.untrusted import MOST_ROWS, DamagedError, read_columns
 from ctlpp.statistics.published import CONVERGED, SOLVED
 
 TRAINING = "training"  # as a split: the mean loss on the batches since the last evaluation; no accuracy
-EVENTS = (
-    "on_start",
-    "on_note",
-    "on_step",
-    "on_evaluate",
-    "on_checkpoint",
-    "on_end",
-    "on_close",
-)  # of an observer
+EVENTS = ("on_start", "on_note", "on_step", "on_evaluate", "on_checkpoint", "on_end", "on_close")
 TRACKERS = ("tensorboard", "wandb")
 Array = NDArray[Any]
 Curves = dict[tuple[str, int], Array]  # (split, length) -> (E, S); length 0 is all together

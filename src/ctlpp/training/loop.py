@@ -47,13 +47,19 @@ class Run:
         about, many = self.config, plural(len(self.crowd.seeds))
         return f"<{about['model']} on {about['variant'] or 'own data'}: {many}, {plural(self.step, 'step')}>"
 
+    @property
+    def threads(self) -> int:
+        """How many threads compute it on a CPU."""
+        return as_int(self.config["engine"].get("threads")) or 1
+
     def evaluate(self, data: Any, splits: Sequence[str] | None = None) -> list[Score]:
         """Scores of all seeds on other data, as `ctlpp.evaluate` has them."""
         place, data = data if isinstance(data, str | Path) else "the dataset", open_data(data)
         if not isinstance(data, Mapping):
             check_data_matches_run(self.config, data.task, self.folder or "memory", place)
         tally = Tally.of(self.crowd, self.config["engine"]["seeds_at_a_time"])
-        return evaluate(tally, read_splits(data, splits), self.step)
+        with computing_with(self.threads):
+            return evaluate(tally, read_splits(data, splits), self.step)
 
     def table(self) -> list[dict[str, Any]]:
         """One row per seed: its number, its last accuracy on every split, the step it diverged at or None.
@@ -146,7 +152,7 @@ class Training:
         """Train to the end; on Ctrl-C or SIGTERM save and raise `Interrupted`."""
         tell(self.observers, "on_start", self.run.config, self.run.step)
         try:
-            with computing_with(as_int(self.run.config["engine"].get("threads")) or 1):
+            with computing_with(self.run.threads):
                 self._fit()
             self._finish()
         finally:

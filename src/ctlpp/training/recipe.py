@@ -58,9 +58,8 @@ class Recipe:
     weight_decay: float = 0.0  #: pull of every weight toward 0
     clip: float = 1.0  #: limit of each seed's own gradient norm; 0 for none
     batch_order: str = "shared"  #: "shared": every seed sees the same batches; "per_seed": each seed its own
-    length_mix: str = (
-        "natural"  #: "natural": lengths as often as the data has them; "even": all equally often
-    )
+    #: "natural": lengths as often as the data has them; "even": all equally often
+    length_mix: str = "natural"
     batch_seed: int = 0  #: decides the order of the examples
     precision: str = "auto"  #: "float32", "bf16" (autocast), or "auto": bf16 on CUDA, float32 elsewhere
     eval_every: int = 1000  #: steps between evaluations; one more at the end; 0 for the end only
@@ -142,9 +141,8 @@ def _is_number(value: object) -> bool:
 OWN = Recipe()  # for your own model, and for the NDR
 _recurrent = replace(OWN, clip=5.0)
 _transformer = replace(OWN, clip=5.0, weight_decay=0.0025, steps=300_000)
-_LSTM_ON_S = replace(
-    _recurrent, preset="authors", batch=128, lr=1e-3, optimizer="adam"
-)  # as in the released sweep
+# As in the released sweep.
+_LSTM_ON_S = replace(_recurrent, preset="authors", batch=128, lr=1e-3, optimizer="adam")
 _quick = replace(OWN, batch=32, lr=5e-3, warmup=100, schedule="cosine", length_mix="even", eval_every=200)
 _quick = replace(_quick, checkpoint_every=1000)
 # Models with codes learn in seconds, and some of their seeds get stuck.
