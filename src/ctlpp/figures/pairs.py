@@ -276,6 +276,7 @@ def _draw_seed(axes: Axes, seed: Matrices, value: int, room: float = 0.0) -> obj
             axes.text(middle, top - 0.01 * size, name, color=colours[start], ha="center", va="bottom")
     axes.set(xlim=(-0.5, size - 0.5), ylim=(size - 0.5, top))
     axes.set_box_aspect(1 + STRIP + 0.01)
+    axes.set_anchor("S")  # below its title
     return image
 
 

@@ -229,7 +229,12 @@ def plot_lengths(axes: Axes, history: History, diverged: Diverged) -> None:
                 values = final[kept & np.isfinite(final)]
                 axes.plot(at + swarm(values, 0.14), values, **{**DIVERGED, **look, "linestyle": ""})
         means = [mean_of_seeds(history.final(split, length)[None, fine])[0] for length in lengths]
-        line = {"linestyle": DASHES.get(split, "-"), "marker": "_", "markersize": 7, "markeredgewidth": 1.6}
+        line: Any = {
+            "linestyle": DASHES.get(split, "-"),
+            "marker": "_",
+            "markersize": 7,
+            "markeredgewidth": 1.6,
+        }
         axes.plot(places, means, color=colour, linewidth=1.0, **line)
         if means and np.isfinite(means[-1]):
             ends[split.upper()] = (means[-1], colour)

@@ -101,7 +101,7 @@ def _draw_row(axes: Axes, at: int, row: Row) -> None:
 
 def _write(axes: Axes, column: int, at: float, text: str) -> None:
     """A note right of the dots."""
-    place = {"xy": (1, at), "xycoords": axes.get_yaxis_transform(), "textcoords": "offset points"}
+    place: Any = {"xy": (1, at), "xycoords": axes.get_yaxis_transform(), "textcoords": "offset points"}
     axes.annotate(text, xytext=(FIRST + NOTE * column, 0), va="center", color=DARK, **place)
 
 

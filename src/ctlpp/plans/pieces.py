@@ -23,7 +23,7 @@ from ctlpp.files import BusyError, UserError, lock, make_folder, write_json
 from ctlpp.plans.planned import REPEATS, PlannedRun, current_name, describe_task, seconds
 from ctlpp.runs.folder import read_run
 from ctlpp.runs.untrusted import DamagedError, as_dict, as_list, as_str, read_json
-from ctlpp.training.recipe import watching
+from ctlpp.training.recipe import Recipe, watching
 
 MOST_SEEDS = 10_000  # in a piece
 
@@ -141,7 +141,9 @@ def first_mismatch(config: dict[str, Any], run: PlannedRun) -> str:
     repeats = {name: options.pop(name) for name in (REPEATS,) if name in options}
     settings = Settings(variant=run.variant, **options)
     wanted = {name: getattr(run, name) for name in ("model", "variant", "protocol", "preset")}
-    found = {name: config.get(name) for name in wanted}
+    found = asdict(Recipe()) | {
+        name: config.get(name) for name in wanted
+    }  # older runs have no later settings
     wanted |= dict(run.sizes) | asdict(run.recipe) | settings.of_splits() | repeats
     found |= as_dict(config.get("options")) | as_dict(config.get("recipe")) | as_dict(task.get("recipe"))
     names = ("seed", "shared_functions", "shared_symbols")
@@ -156,7 +158,8 @@ def _mismatch_on_own_data(config: dict[str, Any], run: PlannedRun) -> str:
     if as_dict(config.get("task")) != describe_task(run):
         return f"was trained on other data than {run.variant} has now"
     wanted = {"model": run.model, "preset": run.preset, **dict(run.sizes), **asdict(run.recipe)}
-    return _first_difference(wanted, config | as_dict(config.get("options")) | as_dict(config.get("recipe")))
+    found = asdict(Recipe()) | config | as_dict(config.get("options")) | as_dict(config.get("recipe"))
+    return _first_difference(wanted, found)
 
 
 def _first_difference(wanted: dict[str, Any], found: dict[str, Any]) -> str:

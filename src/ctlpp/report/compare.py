@@ -14,7 +14,7 @@ from ctlpp.runs.untrusted import as_dict, as_int, as_list
 from ctlpp.statistics import published as paper
 from ctlpp.statistics.summary import Summary, mean_intervals, spread_interval, summarise
 from ctlpp.statistics.verdict import HIGHER, LOWER, REPRODUCED, UNDECIDED, judge_splits
-from ctlpp.training.recipe import recipe_for, watching
+from ctlpp.training.recipe import Recipe, recipe_for, watching
 
 SPLITS = ("iid", "ood")
 DATA = {  # what pages call the examples, the nearest to the published ones first
@@ -103,6 +103,7 @@ def _changed(record: RunRecord) -> list[str]:
     theirs = asdict(recipe_for(record.model, record.preset, record.variant))
     theirs |= MODELS[record.model].sizes[record.preset]
     own = as_dict(record.config.get("recipe")) | as_dict(record.config.get("options"))
+    own = asdict(Recipe()) | own  # older runs do not name later settings
     settled = (
         "early_stop",
         "settled_accuracy",
