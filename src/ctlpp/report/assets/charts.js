@@ -47,7 +47,10 @@ function strip({ points, label, height = 30, lines = [], below = [], above = [],
   fill(chart, below);
   for (const point of dots) chart.append(svg("circle", { class: `dot ${point.kind ?? ""}`, cx: percentOf(point.value), cy: middle + point.dy, r: point.size ?? RADIUS, fill: colour, stroke: colour, "data-seed": point.seed }));
   fill(chart, above);
-  for (const [value, count] of piles) chart.append(spot(value, middle, svg("text", { class: "pile", x: 9, y: 4 }, `×${count}`)));
+  for (const [value, count] of piles) {
+    const text = value > 0.9 ? [1, { x: 10 }] : value < 0.5 ? [value, { x: -12, "text-anchor": "end" }] : [value, { x: 10 }];
+    chart.append(spot(text[0], middle, svg("text", { class: "pile", y: 4, ...text[1] }, `×${count}`)));
+  }
   if (open) choosable(chart, dots, (point, box) => [box.left + box.width * Math.min(Math.max(point.value, 0), 1), box.top + middle + point.dy], open);
   return chart;
 }

@@ -41,6 +41,8 @@ function showStaged() {
   })));
 }
 
+const SHORT_DATA = { authors: "generator", repeats: "repeats", clean: "no repeats", text: "text" };
+
 // Accuracy against the number of functions: a small chart per model and variant, a line per data setting.
 function showLengths() {
   const { split } = chosen;
@@ -51,9 +53,8 @@ function showLengths() {
   const dashes = { authors: "", repeats: "7 3", clean: "3 3", text: "1 3" };
   const chart = (name) => {
     const lines = shown.filter((setting) => onVariant(setting) === name).sort((a, b) => rank(a) - rank(b)).map((setting) => ({ points: lengthsOf(setting).map((length) => [length, setting.lengths[split][length][0]]).filter(([, mean]) => known(mean)),
-      kind: "meanline", colour: colourOf(setting), dash: dashes[setting.first.data], title: setting.label, name: setting.label }));
-    const short = lines.map((line) => ({ ...line, name: line.name.replace("authors’ generator", "generator").replace("authors’ rules, ", "").replace("paper’s text", "text").slice(0, 14) }));
-    return el("figure", {}, el("figcaption", {}, el("b", {}, name)), frame({ x: { low: every[0], high: every.at(-1), ticks: every.map((length) => [length, String(length)]) }, y: ACCURACY, lines: short, right: 76, width: 400, height: 165, label: `${split.toUpperCase()} accuracy of ${name} by number of functions` }));
+      kind: "meanline", colour: colourOf(setting), dash: dashes[setting.first.data], title: setting.label, name: SHORT_DATA[setting.first.data] ?? setting.label.slice(0, 14) }));
+    return el("figure", {}, el("figcaption", {}, el("b", {}, name)), frame({ x: { low: every[0], high: every.at(-1), ticks: every.map((length) => [length, String(length)]) }, y: ACCURACY, lines, right: 76, width: 400, height: 165, label: `${split.toUpperCase()} accuracy of ${name} by number of functions` }));
   };
   const made = el("div", { class: "grid three" }, unique(shown.map(onVariant)).sort((a, b) => order(a).localeCompare(order(b)) || a.localeCompare(b)).slice(0, 12).map(chart));
   show("lengths", el("div", { class: "bar" }, el("h3", {}, "Accuracy by number of functions"), segments("Split", [["iid", "IID"], ["ood", "OOD"]], split, set("split", false)), svgButton("lengths", () => made)),

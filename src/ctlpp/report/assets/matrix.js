@@ -68,15 +68,17 @@ function paint(canvas, size, cells) {
 function margins(view, order, names, frames) {
   const size = order.length;
   const chart = svg("svg", { class: "margins", viewBox: `0 0 ${size} ${size}`, "aria-hidden": "true" });
-  const small = names.every((name) => name.length < 3);
+  const unit = size / 32; // so that margins are as wide with any number of functions
+  const small = size <= 40 && names.every((name) => name.length < 3);
   order.forEach((at, place) => {
     const colour = groupColour(view.groupOf[at]);
-    chart.append(svg("rect", { x: place, y: -0.75, width: 1, height: 0.55, fill: colour }), svg("rect", { y: place, x: -0.75, width: 0.55, height: 1, fill: colour }));
+    chart.append(svg("rect", { x: place, y: -0.75 * unit, width: 1, height: 0.55 * unit, fill: colour }), svg("rect", { y: place, x: -0.75 * unit, width: 0.55 * unit, height: 1, fill: colour }));
     if (!small) return;
-    const text = (x, y) => svg("text", { x, y, class: size > 40 ? "tiny" : "", "text-anchor": "middle" }, names[place]);
-    chart.append(text(place + 0.5, -1.05), text(-1.3, place + 0.8));
+    const text = (x, y) => svg("text", { x, y, "text-anchor": "middle" }, names[place]);
+    chart.append(text(place + 0.5, -1.05 * unit), text(-1.3 * unit, place + 0.5 + 0.3 * unit));
   });
-  for (const kind of ["under", "over"]) for (const [row, column, height, width] of frames) chart.append(svg("rect", { class: `frame ${kind}`, x: column + 0.08, y: row + 0.08, width: width - 0.16, height: height - 0.16 }));
+  chart.style.setProperty("--unit", unit);
+  for (const kind of ["under", "over"]) for (const [row, column, height, width] of frames) chart.append(svg("rect", { class: `frame ${kind}`, x: column, y: row, width, height }));
   return chart;
 }
 

@@ -3,6 +3,7 @@
 const cells = settings.filter((setting) => setting.cell); // of the grid of S
 const main = settings.filter((setting) => !setting.cell && !setting.unfinished);
 const judged = (setting) => setting.rule ?? setting; // Transformers are counted as the paper did
+const anyPublished = main.some((setting) => setting.published);
 const chanceOf = (setting) => 1 / setting.first.symbols;
 
 const fact = (heading, text, link, place) => el("div", { class: "fact" }, el("b", {}, heading), el("p", {}, text, link && [" ", el("a", { href: `#${place}` }, link)]));
@@ -81,7 +82,7 @@ function panel(variant) {
   const chance = chances.length === 1 ? chances[0] : null;
   const titles = Object.values(data.titles);
   const models = unique(own.map(modelOf)).sort((a, b) => ((titles.indexOf(a) + 99) % 99) - ((titles.indexOf(b) + 99) % 99));
-  const heads = ["", "data", "", "mean ± sd", "solved", "vs published"];
+  const heads = ["", "data", "", "mean ± sd", "solved", anyPublished ? "vs published" : ""];
   const name = `panel-${variant || "own"}`;
   const made = el("table", { class: "strips", role: "table" }, el("thead", {}, el("tr", {}, heads.map((head, at) => el("th", { scope: "col", class: ["", "", "plot", "number", "number", ""][at] }, head)))),
     models.map((model) => modelRows(own.filter((setting) => modelOf(setting) === model), chance)),
@@ -98,7 +99,7 @@ function modelRows(own, chance) {
   const families = unique(tables.map((setting) => setting.data)).map((name) => tables.filter((setting) => setting.data === name));
   const theirs = own.find((setting) => setting.published)?.published;
   const lines = [...(known(chance) ? [[chance, "chance"]] : []), ...(theirs ? [[theirs.ood[0], "reported"]] : [])];
-  const made = [...plain.map((setting) => [setting]), ...families].map((family) => settingRow(family, lines));
+  const made = [...plain.map((setting) => [setting]), ...families].sort((a, b) => rank(a[0]) - rank(b[0])).map((family) => settingRow(family, lines));
   const rest = made.length > MOST_ROWS ? made.splice(MOST_ROWS - 2) : [];
   const rows = [...(theirs ? [publishedRow(theirs, lines)] : []), ...made.flat(), ...folded(rest)];
   rows[0].prepend(el("th", { class: "model break", scope: "rowgroup", rowspan: rows.length }, modelOf(own[0]), own[0].first.own && el("span", { class: "sub" }, "not in the zoo")));
@@ -140,11 +141,11 @@ function settingRow(family, lines) {
   const { iid, ood } = found;
   const points = family.flatMap(pointsOf);
   const tried = ood.seeds + ood.diverged;
-  const name = alone ? setting.label : `${setting.data}, ${family.length} other function tables`;
+  const name = alone ? setting.label : `… ${family.length} other function tables`;
   const verdict = alone && judged(setting).published?.verdict.ood;
   const few = verdict === "undecided" && ood.seeds < data.few;
   const interval = ood.interval && [svg("line", { class: "bar-line", x1: percentOf(ood.interval[0]), x2: percentOf(ood.interval[1]), y1: 15, y2: 15 })];
-  const chart = strip({ points, lines, colour: colourOf(setting), label: `${onVariant(setting)}, ${name}: mean ${spread(ood.mean, ood.std)}, ${ood.solved} of ${tried} solved. Arrow keys walk through the seeds, Enter looks inside.`,
+  const chart = strip({ points, lines, colour: colourOf(setting), label: `${onVariant(setting)}, ${alone ? name : setting.data + name}: mean ${spread(ood.mean, ood.std)}, ${ood.solved} of ${tried} solved. Arrow keys walk through the seeds, Enter looks inside.`,
     above: [interval, known(ood.mean) && spot(ood.mean, 15, fill(square("mean"), []))], open: (point, beside) => look(point.setting, point.seed, beside) });
   chart.style.setProperty("--own", colourOf(setting));
   const details = el("tr", { class: "details", hidden: true }, el("td", { colspan: 5 }));
@@ -157,7 +158,7 @@ function settingRow(family, lines) {
   return [el("tr", {}, el("th", { scope: "row", class: "data break" }, toggle, differs && el("span", { class: "iid" }, `IID ${fixed(iid.mean)}`)), el("td", { class: "plot" }, chart),
     el("td", { class: "number" }, el("b", {}, fixed(ood.mean)), known(ood.std) && ` ± ${fixed(ood.std)}`), el("td", { class: "number" }, tried ? `${ood.solved}/${tried}` : "0/0"),
     el("td", { class: "verdict" }, verdict ? el("span", { class: `chip ${few ? "few" : verdict}` }, few ? `${ood.seeds} of ${data.published_seeds} seeds` : verdict)
-      : el("span", { class: "quiet small", title: setting.reasons?.join(", ") }, alone ? (setting.reasons.length && data.verdicts.reproduced && setting.first.variant in { R: 1, A: 1 } ? "not comparable" : "") : `${plural(tried, "seed")}`))), details];
+      : el("span", { class: "quiet small", title: setting.reasons?.join(", ") }, alone ? anyPublished && "not comparable" : plural(tried, "seed")))), details];
 }
 
 function pooled(family) {
