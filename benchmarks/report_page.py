@@ -39,7 +39,7 @@ def main() -> None:
     path = Path(sys.argv[1])
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        rows = []
+        rows: list[tuple[str, float, float]] = []
         for name, (width, height) in SCREENS.items():
             page = open_page(browser, path, width, height)
             rows.append(
