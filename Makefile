@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 SHELL := /bin/bash
 
-.PHONY: demo test check bench results docs clean
+.PHONY: demo test check bench results docs release clean
 
 demo: .venv/user
 	$(BIN)/ctlpp demo
@@ -30,6 +30,15 @@ docs: .venv/dev
 	mkdir -p docs/_build/report
 	$(BIN)/ctlpp report results/runs --out docs/_build/report/report.html --force
 	$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
+
+# Source archive and wheel in dist/, and what a user does with the wheel, in an environment of its own
+release: | .venv/bin/python
+	rm -rf dist && $(BIN)/python -m venv dist/venv
+	dist/venv/bin/python -m pip install -q --disable-pip-version-check build
+	dist/venv/bin/python -m build -o dist
+	dist/venv/bin/python -m pip install -q --disable-pip-version-check -c constraints.txt dist/*.whl
+	mkdir dist/try && cd dist/try && ../venv/bin/ctlpp demo
+	cd dist/try && sed -n '/^```python$$/,/^```$$/{/^```/!p}' ../../docs/tutorials/first-crowd.md | ../venv/bin/python -
 
 clean:
 	rm -rf .venv demo docs/_build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -4,6 +4,7 @@ import inspect
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -23,6 +24,11 @@ def test_the_list_of_public_names_is_this_one() -> None:
     assert all(getattr(ctlpp, name) is not None for name in NAMES)
     with pytest.raises(AttributeError, match="module 'ctlpp' has no attribute 'nope'"):
         ctlpp.nope  # noqa: B018
+
+
+def test_the_citation_names_this_version() -> None:
+    citation = (Path(__file__).parents[1] / "CITATION.cff").read_text()
+    assert f"\nversion: {ctlpp.__version__}\n" in citation
 
 
 def test_the_import_alone_loads_no_heavy_library() -> None:
