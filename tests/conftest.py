@@ -6,7 +6,9 @@ imported.
 """
 
 import os
+import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -55,6 +57,19 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         patch.setattr("torch.cuda.is_available", lambda: False)
         patch.setenv("CUDA_VISIBLE_DEVICES", "")
         return (yield)
+
+
+@pytest.fixture(scope="session")
+def preloaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
+    """What to type in place of `python` or `ctlpp`: a Python that has everything imported."""
+    place = tmp_path_factory.mktemp("preloaded") / "socket"
+    start = [sys.executable, str(Path(__file__).with_name("preloaded.py")), str(place)]
+    with subprocess.Popen(start, env=os.environ | {"OMP_NUM_THREADS": "1"}) as server:
+        while not place.exists():
+            assert server.poll() is None
+            time.sleep(0.05)
+        yield start
+        server.terminate()
 
 
 @pytest.fixture(autouse=True)

@@ -3,7 +3,7 @@
 Importing PyTorch takes seconds, and the pages of the documentation run dozens of commands.
 
     python preloaded.py SOCKET              the server
-    python preloaded.py SOCKET -c CODE      runs Python in it
+    python preloaded.py SOCKET -c CODE …    runs Python in it
     python preloaded.py SOCKET train …      runs `ctlpp train …` in it
 
 The last two hand over their arguments, folder, environment and standard streams, and end as the program does.
@@ -67,7 +67,7 @@ def run(request: dict[str, Any]) -> None:
     os.environ.update(request["environment"])
     sys.path[0] = ""
     if request["arguments"][0] == "-c":
-        sys.argv = ["-c"]
+        sys.argv = ["-c", *request["arguments"][2:]]
         sys.modules["__main__"] = main = types.ModuleType("__main__")
         exec(compile(request["arguments"][1], "<string>", "exec"), main.__dict__)
     else:

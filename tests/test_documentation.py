@@ -5,8 +5,6 @@ import re
 import shlex
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
 from itertools import groupby, pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -58,19 +56,6 @@ def alike(printed: str, shown: str) -> bool:
         return False
     both = zip(NUMBER.findall(printed), NUMBER.findall(shown), strict=True)
     return all(abs(float(one) - float(other)) <= ROOM for one, other in both)
-
-
-@pytest.fixture(scope="session")
-def preloaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
-    """What to type in place of `python` or `ctlpp`: a Python that has everything imported."""
-    place = tmp_path_factory.mktemp("preloaded") / "socket"
-    start = [sys.executable, str(ROOT / "tests" / "preloaded.py"), str(place)]
-    with subprocess.Popen(start, env=os.environ | {"OMP_NUM_THREADS": "1"}) as server:
-        while not place.exists():
-            assert server.poll() is None
-            time.sleep(0.05)
-        yield start
-        server.terminate()
 
 
 def page_name(page: Path) -> str:

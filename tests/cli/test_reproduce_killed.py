@@ -40,28 +40,27 @@ ASKED = ("reproduce", "table1", "--only", "lstm-R-clean-quick", "--scale", "quic
 class Processes:
     """Commands in processes of their own."""
 
-    def __init__(self, folder: Path) -> None:
-        self.script = folder / "script.py"
-        self.script.write_text(SCRIPT)
-        self.folder = folder
+    def __init__(self, folder: Path, preloaded: list[str]) -> None:
+        self.folder, self.preloaded = folder, preloaded
 
-    def start(self, steps: int, out: str, *more: str, **how: Any) -> subprocess.Popen[str]:
-        command = [sys.executable, str(self.script), str(steps), *ASKED, "--out", out, *more]
-        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    def start(self, steps: int, out: str, *more: str, python: Any = (sys.executable,), **how: Any) -> Any:
+        command = [*python, "-c", SCRIPT, str(steps), *ASKED, "--out", out, *more]
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "1000"}
         pipe = subprocess.PIPE
         return subprocess.Popen(
             command, stdout=pipe, stderr=pipe, text=True, cwd=self.folder, env=environment, **how
         )
 
     def finish(self, steps: int, out: str, *more: str, **how: Any) -> tuple[int, str, str]:
-        process = self.start(steps, out, *more, **how)
+        """One that nobody sends a signal."""
+        process = self.start(steps, out, *more, **({"python": self.preloaded} | how))
         shown, errors = process.communicate()
         return process.returncode, shown, errors
 
 
 @pytest.fixture
-def processes(tmp_path: Path) -> Processes:
-    return Processes(tmp_path)
+def processes(tmp_path: Path, preloaded: list[str]) -> Processes:
+    return Processes(tmp_path, preloaded)
 
 
 def wait_until(true: Callable[[], bool], process: subprocess.Popen[str]) -> None:
@@ -117,9 +116,9 @@ def test_ctrl_c_saves_and_says_how_to_go_on(processes: Processes, tmp_path: Path
 
 
 @pytest.fixture(scope="module")
-def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Processes]:
+def busy(tmp_path_factory: pytest.TempPathFactory, preloaded: list[str]) -> Iterator[Processes]:
     """A folder `out` in which another process is at seeds 0 and 1, and takes its time."""
-    processes = Processes(tmp_path_factory.mktemp("busy"))
+    processes = Processes(tmp_path_factory.mktemp("busy"), preloaded)
     first = processes.start(100_000, "out", "--seeds", "0-1")
     wait_until(lambda: saved(processes.folder / "out" / RUN) > 0, first)
     first.send_signal(signal.SIGSTOP)
@@ -157,7 +156,7 @@ def test_without_room_on_the_disk_it_stops_in_one_line_and_goes_on_when_there_is
     def little_room() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))
 
-    code, _, errors = processes.finish(60, "out", preexec_fn=little_room)
+    code, _, errors = processes.finish(60, "out", python=[sys.executable], preexec_fn=little_room)
     assert code == 1
     assert errors.splitlines()[-1].startswith(f"ctlpp: cannot write out/{RUN}/checkpoint/step-")
     assert "File too large; what was there before is unchanged: make room" in errors.splitlines()[-1]
