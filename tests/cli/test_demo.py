@@ -24,11 +24,12 @@ from ctlpp.training.train import train
 def test_the_demo_ends_with_a_table_and_a_page_and_can_be_repeated(
     command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("ctlpp.reproduce.plan.DEMO_MODELS", ("lstm",))  # the figures of each take long
     with monkeypatch.context() as patch:
         patch.setattr(reproduce, "find_spec", lambda name: None)  # Dask is an extra
         first = command("demo --seeds 1 --steps 2")
     assert first.code == 0
-    for words in ("2,200 train", "proved", "lstm", "transformer", "ndr", "IID", "OOD", "published"):
+    for words in ("2,200 train", "proved", "lstm", "IID", "OOD", "published"):
         assert words in first.out
     assert {path.name for path in Path("demo/runs").iterdir()} == {run.name for run in demo_plan()}
     assert Path("demo/report.html").stat().st_size > 10_000
