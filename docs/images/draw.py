@@ -109,7 +109,7 @@ def draw_strip(axes: Axes, results: Results) -> None:
     axes.axvline(CHANCE, color=DARK, linestyle=":", linewidth=0.8, zorder=0)
     axes.text(CHANCE + 0.01, -5.4, "chance", fontsize=8, color=DARK)
     axes.text(1.04, 1.6, "solved", fontsize=9, color=DARK)
-    for at, (colour, text) in zip((-0.02, 0.28, 0.55), WORDS.items(), strict=True):
+    for at, (colour, text) in zip((-0.02, 0.31, 0.56), WORDS.items(), strict=True):
         axes.text(at, 1.6, text, fontsize=9, color=colour, fontweight="bold")
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
