@@ -58,5 +58,7 @@ def test_runs_are_compared_in_memory_and_from_folders_with_some_seeds_each(tmp_p
     assert back.difference == pytest.approx(-row.difference)
     assert back.p == pytest.approx(row.p, abs=0.04)
     ctlpp.train("gru", data, seeds=range(2), out=tmp_path / "rnn" / "gru", **usual)
+    with pytest.raises(ValueError, match=r"^run of type dict: give a run, or its folder$"):
+        ctlpp.compare(gru, {})  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"rnn has runs of 2 settings: name one of them, such as .*/rnn/"):
         ctlpp.compare(gru, tmp_path / "rnn")

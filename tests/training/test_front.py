@@ -237,6 +237,10 @@ def test_training_begins_with_given_weights(data: ctlpp.Dataset, run: ctlpp.Run,
         assert torch.allclose(for_all.crowd.weights, run.crowd.weights[1].expand(2, -1), atol=1e-6)
     with pytest.raises(ValueError, match=r"has start [0-9a-f]{16}, not none: resume with the same settings"):
         ctlpp.train(Tiny, other, seeds=[7, 0], **still, out=tmp_path / "run", resume=True)
+    with pytest.raises(
+        ValueError, match=r"^start of type int: give a run, its folder, a module or its state$"
+    ):
+        ctlpp.train(Tiny, other, seeds=[0], **still, start=3)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"^no seed 3 in this crowd: choose from 0, 7$"):
         ctlpp.train(Tiny, other, seeds=[3], **still, start=run)
     wrong = r"^start: these weights are of another model: embed.weight is missing, in the model \(13, 8\)$"

@@ -104,13 +104,15 @@ class Fragile(Tiny):
 
 
 def test_a_diverged_seed_keeps_its_weights_whatever_the_optimiser_remembers(
-    splits: Any, tmp_path: Path
+    splits: Any, tmp_path: Path, heard: Any
 ) -> None:
     recipe = replace(RECIPE, optimizer=partial(torch.optim.SGD, momentum=0.9, weight_decay=0.1))
     usual: Any = {"seeds": range(6), "out": tmp_path / "run"}
     run = train(Fragile, splits, recipe=recipe, **usual)
     assert 0 < len(run.diverged) < 6
-    longer = train(Fragile, splits, recipe=replace(recipe, steps=30), **usual, resume=True)
+    recipe = replace(recipe, steps=30)
+    longer = train(Fragile, splits, recipe=recipe, **usual, resume=True, observers=[heard])
+    assert heard.notes == ["up to step 20 the progress was that of a run of 20 steps, not of 30"]
     moved = (longer.crowd.weights != run.crowd.weights).any(1).tolist()
     assert moved == [seed not in run.diverged for seed in range(6)]
 

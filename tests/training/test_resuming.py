@@ -121,7 +121,7 @@ def test_more_steps_than_a_schedule_was_planned_for_are_told(go: Go, heard: Any)
     cosine = replace(RECIPE, schedule="cosine")
     go(recipe=cosine)
     assert go(recipe=replace(cosine, steps=30), resume=True, observers=[heard]).step == 30
-    assert heard.notes == ["the 20 steps so far had the learning rates of a run of 20 steps, not of 30"]
+    assert heard.notes == ["up to step 20 the learning rate was that of a run of 20 steps, not of 30"]
 
 
 def test_an_observer_stops_the_run_cleanly_and_more_steps_take_it_up_again(

@@ -65,6 +65,8 @@ def compare(one: Run | Path | str, other: Run | Path | str) -> dict[tuple[str, i
 def seeds_of(run: Run | Path | str) -> Seeds:
     """The results of a run, or of the runs of one setting in a folder."""
     if not isinstance(run, Path | str):
+        if not hasattr(run, "history"):
+            raise UserError(f"run of type {type(run).__name__}: give a run, or its folder")
         return run.history.results(run.diverged)
     found = find_runs([Path(run)])
     same = group_by_setting(found)

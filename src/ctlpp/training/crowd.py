@@ -129,9 +129,12 @@ class Crowd:
 
     def set_progress(self, progress: float) -> None:
         """Tell the module how much of the training is over, if it has a buffer called `progress`."""
-        for name, buffer in self.module.named_buffers():
-            if name.rpartition(".")[2] == "progress":
-                buffer.fill_(progress)
+        for buffer in self.progress_buffers():
+            buffer.fill_(progress)
+
+    def progress_buffers(self) -> list[Tensor]:
+        """The module's buffers that are called `progress`."""
+        return [own for name, own in self.module.named_buffers() if name.rpartition(".")[2] == "progress"]
 
 
 def init_crowd(

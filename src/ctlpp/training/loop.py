@@ -322,14 +322,17 @@ class Training:
             self.stepper.regroup(engine["seeds_at_a_time"])
 
     def _note_more_steps(self, planned: int) -> None:
-        """Go on with a run that was over; say so if its rates would have been others."""
+        """Go on with a run that was over; say so if it is not one that was planned with more steps."""
         recipe, step = self.stepper.recipe, self.run.step
         if recipe.steps == planned:
             return
         self.stopped = False
-        if step and replace(recipe, steps=planned).rate(step - 1) != recipe.rate(step - 1):
-            rates = f"the learning rates of a run of {plural(planned, 'step')}, not of {recipe.steps:,}"
-            tell(self.observers, "on_note", f"the {plural(step, 'step')} so far had {rates}")
+        before = replace(recipe, steps=planned)
+        rates = any(before.rate(one) != recipe.rate(one) for one in range(step))
+        progress = self.batches.curriculum is not None or bool(self.run.crowd.progress_buffers())
+        if other := ["the learning rate"] * rates + ["the progress"] * progress:
+            was = f"was that of a run of {plural(planned, 'step')}, not of {recipe.steps:,}"
+            tell(self.observers, "on_note", f"up to step {step:,} {' and '.join(other)} {was}")
 
 
 @contextmanager

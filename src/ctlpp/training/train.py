@@ -134,6 +134,10 @@ def _states(
         crowd = start.crowd
         return lambda seed: crowd.member(seed).state_dict()
     state = start.state_dict() if isinstance(start, nn.Module) else start
+    if not isinstance(state, Mapping):
+        raise UserError(
+            f"‹start› of type {type(state).__name__}: give a run, its folder, a module or its state"
+        )
     return lambda seed: state
 
 
