@@ -50,6 +50,15 @@ class Terminated(KeyboardInterrupt):
     """SIGTERM, as job schedulers send it."""
 
 
+def with_way_on(stop: KeyboardInterrupt, command: str) -> KeyboardInterrupt:
+    """What stopped a command, with the line that goes on with it."""
+    line = f"{str(stop).partition(';')[0] or 'interrupted'}; go on with: {command}"
+    for kind in (TimeUp, Terminated):
+        if isinstance(stop, kind) or isinstance(stop.__cause__, kind):
+            return kind(line)
+    return KeyboardInterrupt(line)
+
+
 @contextmanager
 def lock(path: Path, *, wait: bool = False) -> Iterator[None]:
     """Hold a lock file; wait for another process, or raise `BusyError`. The end of a process frees it."""

@@ -141,7 +141,7 @@ def test_two_processes_share_a_run_by_seeds_and_one_whose_minutes_are_over_says_
 ) -> None:
     more = ("--seeds", "2-3", "--minutes", "0.02")
     code, _, errors = busy.finish(100_000, "out", *more)
-    assert code == 130
+    assert code == 124
     assert "1 of 1: lstm-R-clean-quick, seeds 2-3: " in errors
     run, last = RUN.with_name("2-3"), errors.splitlines()[-1]
     assert {path.name for path in (busy.folder / "out" / RUN.parent).iterdir()} == {RUN.name, run.name}

@@ -134,7 +134,11 @@ def test_curves_are_written_for_tensorboard(command: Command) -> None:
     assert list(Path("run/tensorboard").glob("events.out.*"))
 
 
-def test_ctrl_c_saves_and_says_how_to_resume(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("number", "code", "said"),
+    [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "ended by SIGTERM")],
+)
+def test_ctrl_c_and_sigterm_save_and_say_how_to_resume(number: int, code: int, said: str) -> None:
     arguments = TRAIN.replace("--steps 6", "--steps 100000").split()
     started = [sys.executable, "-m", "ctlpp", *arguments]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
@@ -144,11 +148,11 @@ def test_ctrl_c_saves_and_says_how_to_resume(tmp_path: Path) -> None:
         while "step" not in process.stderr.readline():
             time.sleep(0.01)
         process.stderr.readline()
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         out, err = process.communicate(timeout=60)
-    assert (process.returncode, out) == (130, "")
+    assert (process.returncode, out) == (code, "")
     line = err.splitlines()[-1]
-    assert line.startswith("ctlpp: interrupted: step ")
+    assert line.startswith(f"ctlpp: {said}: step ")
     assert line.endswith("is saved in run; go on with: ctlpp " + " ".join(arguments) + " --resume")
     assert list(Path("run/checkpoint").glob("step-*.safetensors"))
 

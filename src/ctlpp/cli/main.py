@@ -84,8 +84,8 @@ def main() -> None:
         sys.exit(done.exit_code)
     except TimeUp as stop:
         fail(str(stop), code=124)
-    except Terminated:
-        fail("ended by SIGTERM; nothing is left half written", code=143)
+    except Terminated as stop:
+        fail(str(stop) or "ended by SIGTERM; nothing is left half written", code=143)
     except (KeyboardInterrupt, typer.Abort) as stop:
         fail(str(stop) or "interrupted", code=130)
     except BrokenPipeError:  # whoever read our output has seen enough

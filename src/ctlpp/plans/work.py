@@ -11,7 +11,6 @@ import gc
 import os
 import re
 import shutil
-import signal
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +19,7 @@ from pathlib import Path
 from time import time
 
 from ctlpp.analysis.folder import read_analysis
-from ctlpp.files import BusyError, UserError, cannot_write, make_folder, write_atomically
+from ctlpp.files import BusyError, TimeUp, UserError, cannot_write, make_folder, write_atomically
 from ctlpp.plans.pieces import Piece, claim, forget_failure, note_failure, run_status
 from ctlpp.plans.planned import PlannedRun, draw_data, seeds_within
 from ctlpp.runs.folder import read_run
@@ -92,14 +91,13 @@ class Deadline:
         self.end = float("inf") if minutes is None else time() + 60 * minutes
 
     def check(self) -> None:
-        """Raise KeyboardInterrupt if they are."""
+        """Raise TimeUp if they are."""
         if time() >= self.end:
-            raise KeyboardInterrupt("the time is up")
+            raise TimeUp("the time is up")
 
     def on_step(self, stats: object) -> None:
         """Let training save and stop."""
-        if time() >= self.end:
-            signal.raise_signal(signal.SIGINT)
+        self.check()
 
 
 def carry_out(

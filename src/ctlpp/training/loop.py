@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ctlpp.files import as_frame, write_json
+from ctlpp.files import Terminated, as_frame, write_json
 from ctlpp.runs import checkpoint
 from ctlpp.runs.history import TRAINING, History, Score, StepStats, tell, to_table
 from ctlpp.runs.untrusted import as_int
@@ -171,15 +171,15 @@ class Training:
                     scores = self._evaluate() if self._evaluation_is_due() else None
                     whole = True
                     self._after_step(scores)
-                    if interrupted.is_set():
-                        raise KeyboardInterrupt
+                    if interrupted:
+                        raise interrupted[0]
             except KeyboardInterrupt as error:
                 if whole:
                     self.save()
                 if run.folder is None or self.saved < 0:
                     raise
-                where = f"step {self.saved} is saved in {run.folder}"
-                raise Interrupted(f"interrupted: {where}; go on with resume=True") from error
+                why = f"{str(error) or 'interrupted'}: step {self.saved} is saved in {run.folder}"
+                raise Interrupted(f"{why}; go on with resume=True") from error
 
     def _finish(self) -> None:
         """Write the results; and the history anew, which may have been lost since the run was over."""
@@ -336,18 +336,18 @@ class Training:
 
 
 @contextmanager
-def _graceful_interrupt() -> Iterator[threading.Event]:
+def _graceful_interrupt() -> Iterator[list[KeyboardInterrupt]]:
     """Let the first Ctrl-C, or SIGTERM, wait for the end of a step; the second one does not wait."""
-    asked = threading.Event()
+    asked: list[KeyboardInterrupt] = []
     if threading.current_thread() is not threading.main_thread():
         yield asked
         return
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
     def ask(number: int, frame: object) -> None:
-        if asked.is_set():
-            raise KeyboardInterrupt
-        asked.set()
+        asked.append(Terminated("ended by SIGTERM") if number == signal.SIGTERM else KeyboardInterrupt())
+        if len(asked) > 1:
+            raise asked[-1]
 
     for number in before:
         signal.signal(number, ask)
