@@ -202,7 +202,7 @@ def print_plan(runs: Sequence[PlannedRun], out: Path, settings: WorkSettings) ->
             notes.append(f"{piece.folder} failed: {piece.failure}; try it with --retry.")
     notes[NOTES:] = [f"… and {len(notes) - NOTES} more begun or failed."] * (len(notes) > NOTES)
     notes.append(f"{plural(left)} to train: {cost(kind)}.")
-    if left and kind == "cpu" and any(run.preset != "quick" for run in runs):
+    if left and kind == "cpu" and any(run.experiments and run.preset != "quick" for run in runs):
         small = duration(sum(seconds(run, len(run.seeds), "cpu") for run in plan("all", "quick")))
         notes.append(f"With --device cuda {cost('cuda')}. With --scale quick a miniature: about {small}.")
     print_table(table, *notes)
@@ -215,18 +215,18 @@ def _blocks(statuses: Sequence[RunStatus]) -> dict[str, list[RunStatus]]:
     blocks: dict[str, list[RunStatus]] = {}
     for status in statuses:
         run = status.run
-        name = run.name if len(statuses) <= LISTED else f"{run.experiments[0]}: {run.model}"
+        name = run.name if len(statuses) <= LISTED else ": ".join([*run.experiments[:1], run.model])
         blocks.setdefault(name, []).append(status)
     return blocks
 
 
 def demo(
     out: Annotated[Path, Option(help="The folder to write.", metavar="DIR")] = Path("demo"),
-    seeds: Annotated[int, Option(help="Seeds of each model.", min=1)] = 8,
+    seeds: Annotated[int, Option(help="Seeds of each model.", min=1)] = 4,
     steps: Annotated[int | None, Option(help="Training steps. [default: those of the quick preset]")] = None,
     fresh: Annotated[bool, Option("--fresh", help="Forget what is there and start anew.")] = False,
 ) -> None:
-    """The paper's phenomenon in a few minutes on two cores: three models, two tasks, eight seeds, one page.
+    """The paper's phenomenon in two minutes on two cores: two models, two tasks, four seeds, one page.
 
     Kill it whenever you like: the same command goes on.
     """
@@ -243,7 +243,7 @@ def demo(
     runs, page = demo_plan(seeds, steps), (out / "report.html").resolve()
     cores = os.cpu_count() or 1 if find_spec("distributed") else 1  # with ctlpp[cluster] all of them
     workers = min(len(runs), cores)
-    settings = WorkSettings(device="cpu", on=LOCAL, workers=workers, figures=True, retry=True)
+    settings = WorkSettings(device="cpu", on=LOCAL, workers=workers, retry=True)
     with one_line_errors():
         for variant, options in {run.variant: run.options for run in runs}.items():
             folder = out / "data" / variant

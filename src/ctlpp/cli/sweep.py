@@ -8,7 +8,7 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Argument, Option, echo
+from typer import Argument, Option
 
 if TYPE_CHECKING:
     from ctlpp.plans.sweep_folder import Sweep
@@ -45,7 +45,7 @@ def sweep(
     """
     from dataclasses import replace
 
-    from ctlpp.cli.output import print_table
+    from ctlpp.cli.output import print_next, print_table
     from ctlpp.cli.reproduce import one_line_errors, print_plan, report_outcome
     from ctlpp.plans.planned import choose
     from ctlpp.plans.sweep import read_sweep
@@ -76,8 +76,9 @@ def sweep(
     with one_line_errors(), live_table(work):
         outcome = work.carry_out(settings)
     total = sum(len(run.seeds) for run in runs)
-    echo(f"{outcome.seeds:,} of {plural(total)} asked for have run; {out / 'report.html'} has them all")
+    print_table(f"{outcome.seeds:,} of {plural(total)} asked for have run.")
     report_outcome(outcome, "try them again with --retry")
+    print_next(f"open {out / 'report.html'} in a browser")
 
 
 @contextmanager
@@ -87,6 +88,8 @@ def live_table(work: Sweep) -> Iterator[None]:
     from rich.live import Live
     from rich.progress_bar import ProgressBar
     from rich.table import Table
+
+    from ctlpp.cli.output import fill
 
     console, began = Console(stderr=True, highlight=False), monotonic()
     told = began
@@ -102,10 +105,11 @@ def live_table(work: Sweep) -> Iterator[None]:
 
     def say(line: str) -> None:
         nonlocal told
-        console.print(line, markup=False, soft_wrap=True)
+        console.print(fill(line, console.width, indent=2), markup=False, soft_wrap=True)
         if not console.is_terminal and monotonic() - told > LINE_EVERY:
             told = monotonic()
-            console.print(overview(work, told - began), markup=False, soft_wrap=True)
+            text = fill(overview(work, told - began), console.width, indent=2)
+            console.print(text, markup=False, soft_wrap=True)
 
     work.say = say
     if not console.is_terminal:

@@ -242,11 +242,12 @@ def draw_side_by_side(seeds: Sequence[Matrices], values: Sequence[int]) -> Figur
     """One symbol of each seed (as Fig. 3 of the paper)."""
     panel = min(6.55, (DOUBLE - 1.7) / len(seeds) - 0.6)
     figure = new_figure(1.7 + len(seeds) * (panel + 0.6), panel + 3.0)
+    figure.set_layout_engine("constrained", rect=(0, 0, 1, 0.95))  # titles stand over the letters of groups
     grid = figure.subplots(1, len(seeds), squeeze=False)[0]
     for axes, seed, value in zip(grid, seeds, values, strict=True):
         image = _draw_seed(axes, seed, value, panel)
         axes.set_title(f"{seed.title}\n{_name_symbol(seed, value)}", pad=14)
-    colour_bar(figure, image, grid, "cosine similarity")
+    colour_bar(figure, image, grid, "cosine similarity", shrink=0.8)
     return figure
 
 
@@ -284,6 +285,6 @@ def _name_symbol(seed: Matrices, value: int) -> str:
     count = seed.clusters[value].count
     found = "no clear split" if count == 1 else f"{count} clusters"
     score = seed.clusters[value].silhouette
-    limit = f" < {SILHOUETTE}" if score < SILHOUETTE else ""
-    measured = f"\n(silhouette {score:.2f}{limit})" if np.isfinite(score) else ""
+    measured = f"{score:.3f} < {SILHOUETTE}" if score < SILHOUETTE else f"{score:.2f}"
+    measured = f"\n(silhouette {measured})" if np.isfinite(score) else ""
     return f"symbol {seed.inputs.task.symbols[value]}: {found}{measured}"

@@ -63,7 +63,7 @@ def connect(settings: WorkSettings, code: Sequence[str] = ()) -> Iterator[Client
                 threads_per_worker=1,
                 memory_limit=0,
                 silence_logs=logging.CRITICAL,
-                dashboard_address=":0" if find_spec("bokeh") else None,
+                dashboard_address=":0",  # any port: several may run at a time
             )
             stack.enter_context(place)
         elif settings.on.endswith(".toml"):
