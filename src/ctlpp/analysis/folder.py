@@ -54,7 +54,7 @@ MEASURES = {
     "interchange_within": About("interchange within", "the same with states that it knows from training"),
     "stitch_orthogonal": About("interchange, rotated", "interchange across after an orthogonal map"),
     "stitch_affine": About("interchange, affine map", "interchange across after an affine map"),
-    "codes": About("codes per symbol", "mean number of behaviours that stand for one symbol; 1 is systematic"),
+    "codes": About("codes per symbol", "mean number of behaviours for one symbol; 1 is systematic"),
     "clusters": About("clusters per symbol", "mean number of clusters of readouts for one symbol"),
     "cosine_across": About("cosine across", "mean similarity of readouts of one symbol between groups"),
     "cosine_within": About("cosine within", "mean similarity of readouts of one symbol within groups"),
