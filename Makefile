@@ -29,7 +29,7 @@ results: .venv/user
 docs: .venv/dev
 	mkdir -p docs/_build/report
 	$(BIN)/ctlpp report results/runs --out docs/_build/report/report.html --force
-	$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
+	$(BIN)/python -m sphinx -q -W --keep-going -E -b html docs docs/_build/html
 
 # Source archive and wheel in dist/, and what a user does with the wheel, in an environment of its own
 release: | .venv/bin/python

@@ -119,7 +119,7 @@ def ndrs() -> list[str]:
     a, paper = converged("ndr-A-clean"), converged("ndr-A-text")
     return [
         *found,
-        "that 25 seeds can show",
+        "not detectable with 25 seeds",
         f"Above {SOLVED} are {' and '.join(seeds['R'])}, {known['R']}",
         f"{seeds['R'][0]} with repeats, {known['R']}",
         f"{' and '.join(seeds['A'])} succeed, {known['A']}",
