@@ -15,6 +15,7 @@ import typer
 from ctlpp.plans.pieces import Piece
 from ctlpp.plans.planned import PlannedRun, name_run
 from ctlpp.plans.work import WorkSettings, carry_out
+from ctlpp.runs.history import Notes
 
 CELLS = [{"shared_functions": o, "shared_symbols": s} for o, s in product((4, 8, 12, 16), (2, 3, 4, 5, 6))]
 CORNERS = [CELLS[i] for i in (0, 4, 15, 19)]
@@ -58,8 +59,9 @@ def bounds() -> list[PlannedRun]:
 PLANS = {"bounds": bounds}
 
 
-def show(title: str, piece: Piece) -> None:
+def show(title: str, piece: Piece) -> Notes:
     print(title, flush=True)
+    return Notes()
 
 
 def main(
@@ -72,7 +74,13 @@ def main(
     """Do whatever is still to do."""
     plan = [run for name in what for run in PLANS[name]() if only in run.name]
     settings = WorkSettings(
-        device=device, minutes=minutes, analysis=False, small=True, keep_weights=0, seeds_a_piece=10
+        seeds_a_piece=10,
+        device=device,
+        minutes=minutes,
+        analysis=False,
+        retry=True,
+        small=True,
+        keep_weights=0,
     )
     try:
         carry_out(plan, out, settings, watch=show)

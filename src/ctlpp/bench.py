@@ -32,6 +32,7 @@ from ctlpp.training.recipe import Recipe, recipe_for
 from ctlpp.training.step import Stepper
 
 THREE = ("lstm", "transformer", "ndr")
+PLAIN = tuple(name for name in MODELS if name not in (*THREE, "lstm_uni", "rnn"))
 AUTHORS = {"lstm": 6.0, "transformer": 35.6, "ndr": 46.9}  # ms a step of their code, one seed, one H200
 CROWDS = (1, 2, 5, 10, 25, 50, 100)
 STEPS = 120  # in a measurement on a GPU
@@ -222,7 +223,7 @@ def compare_cuda(crowds: Sequence[int] = CROWDS) -> tuple[Table | str, ...]:
     columns = ["seeds", "ms a seed-step", "seed-steps/s", "× authors' code", "TFLOP/s", "of the card"]
     columns += ["TB/s", "of the card", "start s", "GiB"]
     title = f"Whole training steps on {torch.cuda.get_device_name()}, preset authors"
-    rows, own = make_table(title, "model", *columns), make_table("A module without a fast path", *TURNS)
+    rows, own = make_table(title, "model", *columns), make_table("Modules without a fast path", *TURNS)
     with progress("measuring", len(THREE) * len(crowds)) as advance:
         for model in THREE:
             for count in crowds:
@@ -233,7 +234,8 @@ def compare_cuda(crowds: Sequence[int] = CROWDS) -> tuple[Table | str, ...]:
                 numbers += [f"{terabytes:.1f}", f"{terabytes / moved:.0%}", f"{start:.0f}", f"{gib:.1f}"]
                 rows.add_row(model, str(count), *numbers)
                 advance()
-    add_turns(own, Seeds("gru", "authors", data, OWN_SEEDS, "cuda"), 3)
+    for model in PLAIN:
+        add_turns(own, Seeds(model, "authors", data, OWN_SEEDS, "cuda"), 3)
     card = f"Measured on this card: {flops:.0f} TFLOP/s (a large bf16 product), {moved:.1f} TB/s (a copy)."
     note = "TB/s: the operands of all kernels of a step, counted once; caches can make it more than a copy's."
     return rows, card, note, own

@@ -16,8 +16,8 @@ def waves_of(offset: int, width: int) -> Tensor:
     return torch.tensor([*map(math.sin, angles), *map(math.cos, angles)], dtype=torch.float64)
 
 
-def read_for(layer: TransformerLayer, h: list[Tensor], i: int) -> Tensor:
-    """What column i gathers, head by head."""
+def read_for(layer: TransformerLayer, h: list[Tensor], i: int, first: int = 0) -> Tensor:
+    """What column i gathers from the first column that it sees on, head by head."""
     attend, width = layer.attend, len(h[0])
     parts = []
     for head in range(attend.heads):
@@ -25,12 +25,14 @@ def read_for(layer: TransformerLayer, h: list[Tensor], i: int) -> Tensor:
         W_q, W_k, W_v = attend.qkv.weight.view(3, width, width)[:, rows]
         W_r, q = attend.position.weight[rows], W_q @ h[i]
         logits = []
-        for j in range(len(h)):
+        for j in range(first, len(h)):
             content = (q + attend.u[head]) @ (W_k @ h[j])
             position = (q + attend.v[head]) @ (W_r @ waves_of(j - i, width))
             logits.append((content + position) * attend.scale)
         odds = [torch.exp(logit) for logit in logits]
-        parts.append(sum((odds[j] / sum(odds) * (W_v @ h[j]) for j in range(len(h))), torch.zeros_like(q)))
+        parts.append(
+            sum((odd / sum(odds) * (W_v @ h[first + n]) for n, odd in enumerate(odds)), torch.zeros_like(q))
+        )
     return attend.out.weight @ torch.cat(parts)
 
 
@@ -42,7 +44,8 @@ def reference(model: nn.Module, tokens: Tensor) -> Tensor:
         h = [model.embed.weight[token] for token in (model.start, *example)]
         for layer in layers:
             assert isinstance(layer, TransformerLayer)
-            a = [layer.norm_a(h[i] + read_for(layer, h, i)) for i in range(len(h))]
+            seen = range(len(h)) if model.causal else [0] * len(h)
+            a = [layer.norm_a(h[i] + read_for(layer, h, i, seen[i])) for i in range(len(h))]
             h = [layer.norm_h(column + layer.down(layer.up(column).clamp(min=0))) for column in a]
         logits.append(model.classify(h[0]))
     return torch.stack(logits)
@@ -50,8 +53,8 @@ def reference(model: nn.Module, tokens: Tensor) -> Tensor:
 
 def test_transformer_equals_its_reference(assert_equals_reference: Callable[..., None]) -> None:
     for length in (1, 3, 8):
-        for shared in (True, False):
-            model = Transformer(9, 4, **SMALL, shared=shared)
+        for shared, causal in ((True, False), (False, False), (True, True)):
+            model = Transformer(9, 4, **SMALL, shared=shared, causal=causal)
             assert_equals_reference(model, reference, torch.randint(9, (2, length)))
 
 

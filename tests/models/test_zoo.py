@@ -33,8 +33,9 @@ def test_a_preset_sets_every_size_and_released_is_the_default(name: str) -> None
     spec = MODELS[name]
     arguments = inspect.signature(spec.factory).parameters.values()
     defaults: dict[str, Any] = {a.name: a.default for a in arguments if a.default is not a.empty}
-    if name == "transformer_untied":
-        defaults["shared"] = False
+    defaults |= {"transformer_untied": {"shared": False}, "transformer_looped": {"causal": True}}.get(
+        name, {}
+    )
     switches = {name for name, value in defaults.items() if value is None or type(value) is bool}
     assert list(spec.sizes) == list(PRESETS)
     for preset in PRESETS:
@@ -106,7 +107,7 @@ def test_an_unknown_model_or_preset_is_named_with_what_there_is() -> None:
 
 def test_a_wrong_size_is_answered_with_what_would_be_right() -> None:
     whole, share = f"use a whole number from 1 to {LARGEST}", "use a number from 0 to below 1"
-    sizes = "width, heads, hidden, depth, dropout, key_dropout, shared"
+    sizes = "width, heads, hidden, depth, dropout, key_dropout, shared, causal"
     for name, size, value, rule in [
         ("lstm", "width", 0, whole),
         ("gru", "embedding", LARGEST + 1, whole),

@@ -125,10 +125,15 @@ def show(
     data: Data,
     out: Annotated[Path | None, Option(help="Draw the graph into this SVG file.", metavar="FILE.svg")] = None,
     force: Force = False,
+    solutions: Annotated[
+        bool, Option("--solutions", help="Count the assignments of codes that fit the training data.")
+    ] = False,
 ) -> None:
     """The sampling graph of a variant: groups, edges, distinct examples of each length, and two examples.
 
     `ctlpp show S`
+
+    `ctlpp show S --shared-functions 4 --shared-symbols 2 --solutions`
 
     `ctlpp show A --out a.svg`
 
@@ -151,6 +156,8 @@ def show(
             raise UserError(f"{out} exists already: choose another file, or replace it with ‹force=True›")
         write_atomically(out, draw_task(task).encode())
     print_task(task)
+    if solutions:
+        print_solutions(task)
     if out is not None:
         print_table(f"Drawn in {out}.")
     if not Path(variant).is_dir():
@@ -213,6 +220,19 @@ def print_task(task: Task) -> None:
     for name, graph in (("train", "training"), ("ood", "OOD")):
         examples.add_row(graph, *(shorten(text, 300, placeholder=" …") for text in _example(task, name)))
     print_table(title_of(task), groups, edges, counts, examples)
+
+
+def print_solutions(task: Task) -> None:
+    """How many assignments of codes fit the training data, without and with codes to spare."""
+    from ctlpp.benchmark.solutions import MOST, count_solutions
+
+    rows = make_table("", "codes", "fit the training data", "of these compose")
+    for codes in (task.n_symbols, task.n_symbols + 1, task.n_symbols + 2):
+        found = count_solutions(task, codes)
+        more = "more than " if found.fit == MOST else ""
+        rows.add_row(str(codes), f"{more}{found.fit:,}", f"{found.compose:,}")
+    note = "One that fits: the data determine the answers. See docs/concepts/models-that-compose.md"
+    print_table("Assignments of codes to the values that groups hand on", rows, note)
 
 
 def title_of(task: Task) -> str:

@@ -31,6 +31,8 @@ def supports(model: Transformer, tokens: int) -> bool:
     layer = cast(TransformerLayer, model.layers[0])
     sizes = model.width, model.width // layer.attend.heads, layer.up.out_features
     rates = layer.dropout.p, layer.attend.dropout.p
+    if model.causal:
+        return False
     return len(model.layers) == 1 and tokens < COLUMNS and are_powers(*sizes) and max(rates) < 1
 
 

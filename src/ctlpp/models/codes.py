@@ -1,17 +1,16 @@
 """Recurrent models that carry a distribution over a few codes: structured upper bounds, not competitors.
 
 They read from the last token to the first, the order of application, and carry nothing else from one token to
-the next. There is a code for each class (`codes`: more of them), and the share of a class's code is its share
-of the answer.
+the next. There is a code for each class (`codes`: more of them). A symbol overwrites the state with its own
+code, the end mark leaves it alone, and the share of a class's code is its share of the answer: the vocabulary
+is taken to be that of a task, the functions, the symbols and the end.
 
-- `SymRNN`: a small net proposes the next distribution from the token and the present one.
+- `SymRNN`: a small net proposes the next distribution from the function and the present one.
 - `PermRNN`: a function can do nothing but move codes: state ← M(function) · state. With `bijective`, M is
   doubly stochastic (Sinkhorn) and becomes a permutation where training fits; otherwise each code has a
-  distribution over targets of its own. A symbol overwrites the state with its own code, and the end mark
-  leaves it alone: the vocabulary is taken to be that of a task: the functions, the symbols, the end.
+  distribution over targets of its own. The temperature of M falls from 1 to 1 − `cooling` in the training.
 
-With `hard`, evaluation gives all to the likeliest code, of a step or of a move. The temperature of PermRNN's
-moves falls from 1 to 1 − `cooling` in the course of the training.
+With `hard`, evaluation gives all to the likeliest code, of a step or of a move.
 
 Shapes: B batch, T tokens, V vocabulary, F functions, N codes, D width, C classes.
 
@@ -30,7 +29,8 @@ from torch import Tensor, nn
 
 from ctlpp.models.activations import record
 
-_MISS = 1e-4  # added to every share before its logarithm, so that a wrong answer costs a finite amount
+SHARPNESS = 5.0  # of what nets propose: a state that is almost even tells the next step almost nothing
+MISS = 1e-4  # added to every share before its logarithm, so that a wrong answer costs a finite amount
 
 
 def sinkhorn(scores: Tensor, rounds: int) -> Tensor:
@@ -46,7 +46,7 @@ def harden(shares: Tensor, dim: int) -> Tensor:
 
 
 class SymRNN(nn.Module):
-    """p ← softmax(net(token, p E)): between steps nothing is known but the distribution p over codes."""
+    """p ← softmax(net(function, p E)): between steps nothing is known but the distribution p over codes."""
 
     def __init__(
         self,
@@ -61,20 +61,24 @@ class SymRNN(nn.Module):
     ) -> None:
         super().__init__()
         self.classes, self.codes = n_classes, max(codes or n_classes, n_classes)
+        self.functions, self.hard, self.from_end = vocab_size - n_classes - 1, hard, from_end
         self.embed = nn.Embedding(vocab_size, width)
         self.recall = nn.Linear(self.codes, width, bias=False)  # the codes' vectors
         self.up, self.down = nn.Linear(2 * width, hidden), nn.Linear(hidden, self.codes)
-        self.hard, self.from_end = hard, from_end
 
     def forward(self, tokens: Tensor) -> Tensor:  # (B, T) -> (B, C)
-        x = self.embed(tokens.flip(1) if self.from_end else tokens)  # (B, T, D)
+        tokens = tokens.flip(1) if self.from_end else tokens
+        kept = F.one_hot((tokens - self.functions).clamp(0, self.codes), self.codes + 1)[..., : self.codes]
+        x = self.embed(tokens)  # (B, T, D)
         state = x.new_full((len(x), self.codes), 1 / self.codes)  # (B, N)
-        for token in x.unbind(1):
-            h = F.gelu(self.up(torch.cat([token, self.recall(state)], dim=-1)))
-            state = self.down(h).softmax(-1)
-            state = harden(state, -1) if self.hard and not self.training else state
-            state = record("state", state)
-        return (record("readout", state)[:, : self.classes] + _MISS).log()
+        for n in range(x.shape[1]):
+            token = tokens[:, n, None]
+            h = F.gelu(self.up(torch.cat([x[:, n], self.recall(state)], dim=-1)))
+            proposed = (SHARPNESS * self.down(h)).softmax(-1)
+            proposed = harden(proposed, -1) if self.hard and not self.training else proposed
+            other = torch.where(token == self.functions + self.classes, state, kept[:, n].to(x.dtype))
+            state = record("state", torch.where(token < self.functions, proposed, other))
+        return (record("readout", state)[:, : self.classes] + MISS).log()
 
 
 class PermRNN(nn.Module):
@@ -114,4 +118,4 @@ class PermRNN(nn.Module):
         state = torch.ones_like(tokens[:, :1]) * M.new_full((M.shape[-1],), 1 / M.shape[-1])  # (B, N)
         for token in (tokens.flip(1) if self.from_end else tokens).unbind(1):
             state = record("state", (M[token] * state[:, None]).sum(-1))
-        return (record("readout", state)[:, : self.classes] + _MISS).log()
+        return (record("readout", state)[:, : self.classes] + MISS).log()

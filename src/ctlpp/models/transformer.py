@@ -44,14 +44,20 @@ class RelativeAttention(nn.Module):
         nn.init.xavier_uniform_(self.qkv.weight[width:])  # keys and values count as one matrix
         nn.init.xavier_uniform_(self.position.weight)
 
-    def forward(self, h: Tensor, waves: Tensor, offset: Tensor) -> Tensor:
-        """h: (B, T, D); waves: sinusoids of all offsets, (2T - 1, D); offset: its row for j - i, (T, T)."""
+    def forward(self, h: Tensor, waves: Tensor, offset: Tensor, hidden: Tensor | None = None) -> Tensor:
+        """h: (B, T, D); waves: sinusoids of all offsets, (2T - 1, D); offset: its row for j - i, (T, T).
+
+        hidden: true at [i, j] if i must not see j, (T, T).
+        """
         q, k, v = self.qkv(h).unflatten(-1, (3, self.heads, -1)).unbind(-3)  # (B, T, H, K) each
         k, r = self.dropout(k), self.dropout(self.position(waves)).unflatten(-1, (self.heads, -1))
         content = einsum("bihk,bjhk->bhji", q + self.u, k)
         position = einsum("bihk,ijhk->bhji", q + self.v, r[offset])
         # j before i: on a CPU a short softmax is three times as quick over numbers that lie apart
-        weights = torch.addcmul(self.bias, content + position, self.scale).softmax(dim=-2)  # (B, H, T, T)
+        match = torch.addcmul(self.bias, content + position, self.scale)  # (B, H, T, T)
+        if hidden is not None:
+            match = match.masked_fill(hidden.mT, -torch.inf)
+        weights = match.softmax(dim=-2)
         read: Tensor = self.out(einsum("bhji,bjhk->bihk", weights, v).flatten(-2))
         return read
 
@@ -68,15 +74,18 @@ class TransformerLayer(nn.Module):
         nn.init.xavier_normal_(self.up.weight, gain=nn.init.calculate_gain("relu"))
         nn.init.xavier_uniform_(self.down.weight)
 
-    def forward(self, h: Tensor, waves: Tensor, offset: Tensor) -> Tensor:  # (B, T, D) -> (B, T, D)
-        a = self.norm_a(h + self.dropout(self.attend(h, waves, offset)))
+    def forward(self, h: Tensor, *view: Tensor | None) -> Tensor:  # (B, T, D) -> (B, T, D)
+        a = self.norm_a(h + self.dropout(self.attend(h, *view)))
         ffn = self.down(self.dropout(F.relu(self.up(a))))
         out: Tensor = self.norm_h(a + self.dropout(ffn))
         return out
 
 
 class Transformer(nn.Module):
-    """`depth` applications of one shared layer, or of `depth` layers of their own if not `shared`."""
+    """`depth` applications of one shared layer, or of `depth` layers of their own if not `shared`.
+
+    If `causal`, a column sees only what is applied before it: the columns to its right.
+    """
 
     def __init__(
         self,
@@ -90,9 +99,10 @@ class Transformer(nn.Module):
         dropout: float = 0.1,
         key_dropout: float = 0.1,
         shared: bool = True,
+        causal: bool = False,
     ) -> None:
         super().__init__()
-        self.start, self.depth, self.width = vocab_size, depth, width
+        self.start, self.depth, self.width, self.causal = vocab_size, depth, width, causal
         self.embed = nn.Embedding(vocab_size + 1, width)  # the last row: start of sequence
         layers = (
             TransformerLayer(width, heads, hidden, dropout, key_dropout)
@@ -108,7 +118,8 @@ class Transformer(nn.Module):
         at = torch.arange(T, device=h.device)
         waves = sinusoids(torch.arange(1 - T, T, device=h.device, dtype=h.dtype), self.width)  # (2T - 1, D)
         offset = at - at[:, None] + T - 1  # (T, T)
+        hidden = at < at[:, None] if self.causal else None
         for n in range(self.depth):
-            h = record("state", self.layers[n % len(self.layers)](h, waves, offset))
+            h = record("state", self.layers[n % len(self.layers)](h, waves, offset, hidden))
         logits: Tensor = self.classify(record("readout", h[:, 0]))
         return logits

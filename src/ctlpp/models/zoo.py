@@ -27,8 +27,10 @@ from torch import Tensor, nn
 from ctlpp.files import UserError
 from ctlpp.models import DEFAULT_PRESET, PRESETS
 from ctlpp.models.codes import PermRNN, SymRNN
+from ctlpp.models.linear import SSM, DeltaNet
 from ctlpp.models.ndr import NDR
 from ctlpp.models.recurrent import GRU, LSTM, RNN, BiLSTM
+from ctlpp.models.slots import Slots
 from ctlpp.models.transformer import Transformer
 from ctlpp.words import OLD_PRESETS, plain
 
@@ -69,11 +71,14 @@ _NDR: tuple[Sizes, Sizes] = (
 )
 _ONE_LAYER = "Transformer with relative positions, one layer shared by all depths."
 _OWN_LAYERS = "The Transformer with weights of its own in every layer."
+_CAUSAL = "Looped decoder: a Transformer whose columns see only what is applied before them."
 _ROUTER = "Neural Data Router: geometric attention and copy gates, one shared layer."
 _ONE_WAY = "LSTM that reads only from the last token to the first, the order of application."
 
 _BOUND = "Structured upper bound"  # it is given some of what the others have to find
 _SMALL_NET: Sizes = {"width": 32, "hidden": 64}
+_SLOTS: Sizes = _SMALL_NET | {"depth": 5}
+_LINEAR: Sizes = _SMALL_NET | {"dropout": 0.0}
 
 _specs = [
     _spec("lstm", "Bi-directional LSTM; both final states feed the classifier.", BiLSTM, {}, _SMALL),
@@ -83,6 +88,12 @@ _specs = [
     _spec("gru", "GRU that reads from the last token to the first.", GRU, {}, _SMALL),
     _spec("rnn", "Plain tanh RNN that reads from the last token to the first.", RNN, {}, _SMALL),
     _spec("transformer_untied", _OWN_LAYERS, Transformer, *_TRANSFORMER, shared=False),
+    _spec("transformer_looped", _CAUSAL, Transformer, *_TRANSFORMER, causal=True),
+    _spec(
+        "deltanet", "Linear recurrence with eigenvalues in [-1, 1] (the delta rule).", DeltaNet, {}, _LINEAR
+    ),
+    _spec("ssm", "Diagonal state-space model, the negative control of deltanet.", SSM, {}, _LINEAR),
+    _spec("slots", f"{_BOUND}: looped Transformer that sees only codes of other columns.", Slots, {}, _SLOTS),
     _spec("symrnn", f"{_BOUND}: RNN that carries only a distribution over codes.", SymRNN, {}, _SMALL_NET),
     _spec("permrnn", f"{_BOUND}: every function is a permutation of codes.", PermRNN, {}, {}),
 ]

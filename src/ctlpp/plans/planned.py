@@ -194,7 +194,9 @@ _QUICK: dict[str, dict[str, Mapping[int, float]]] = {
     "cuda": {"lstm": {1: 0.5, 50: 0.01}, "transformer": {1: 1.0, 50: 0.02}, "ndr": {1: 2.0, 100: 0.02}},
     "cpu": {"lstm": {1: 6.0, 4: 1.6}, "transformer": {1: 30.0, 2: 16.0}, "ndr": {1: 30.0, 2: 17.0}},
 }
-_LIKE = {"lstm_uni": "lstm", "gru": "lstm", "rnn": "lstm", "transformer_untied": "transformer"}
+_LIKE = dict.fromkeys(("lstm_uni", "gru", "rnn", "symrnn", "permrnn"), "lstm") | dict.fromkeys(
+    ("transformer_untied", "transformer_looped", "deltanet", "ssm", "slots"), "transformer"
+)
 _BATCH = {"quick": 32}  # with which it was measured; 512 otherwise
 _AROUND = {"cuda": 10.0, "cpu": 3.0}  # seconds a piece: beginning, evaluations, analysis
 

@@ -64,7 +64,10 @@ def shared_first(others: Sequence[int]) -> Curriculum:
     """
 
     def weights(progress: float, length: int, tokens: Tensor) -> Tensor:
-        alone = torch.isin(tokens, torch.tensor(others, device=tokens.device)).any(-1)
-        return (~alone | (progress >= _SHARED)).float()
+        if progress >= _SHARED:
+            return torch.ones(len(tokens))
+        left_out = torch.zeros(int(tokens.max()) + 1 + max(others), dtype=torch.bool, device=tokens.device)
+        left_out[list(others)] = True
+        return 1 - left_out[tokens].any(-1).float()
 
     return weights

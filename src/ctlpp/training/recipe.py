@@ -146,16 +146,16 @@ _LSTM_ON_S = replace(_recurrent, preset="authors", batch=128, lr=1e-3, optimizer
 _quick = replace(OWN, batch=32, lr=5e-3, warmup=100, schedule="cosine", length_mix="even", eval_every=200)
 _quick = replace(_quick, checkpoint_every=1000)
 # Models with codes learn in seconds, and some of their seeds get stuck.
-_perm = replace(_quick, steps=800, batch=64, lr=0.05, warmup=20, restarts=2)
+_perm = replace(_quick, steps=500, batch=64, lr=0.05, warmup=20, restarts=2)
 _sym = replace(_perm, steps=3000, batch=128, lr=3e-3, curriculum="short_first")
 _CODES = {"permrnn": _perm, "symrnn": _sym}
 _CODES_ON_S = {"permrnn": "shared_first", "symrnn": "short_first+shared_first"}  # curricula
 
 
 def _by_model(preset: str, ndr: Recipe, transformer: Recipe, recurrent: Recipe) -> dict[str, Recipe]:
-    transformers = dict.fromkeys(("transformer", "transformer_untied"), transformer)
-    recurrents = dict.fromkeys(("lstm", "lstm_uni", "gru", "rnn"), recurrent)
-    every = {"ndr": ndr, **transformers, **recurrents, **_CODES}
+    transformers = dict.fromkeys(("transformer", "transformer_untied", "transformer_looped"), transformer)
+    recurrents = dict.fromkeys(("lstm", "lstm_uni", "gru", "rnn", "deltanet", "ssm"), recurrent)
+    every = {"ndr": ndr, "slots": ndr, **transformers, **recurrents, **_CODES}
     return {name: replace(recipe, preset=preset) for name, recipe in every.items()}
 
 
