@@ -213,11 +213,10 @@ def check_folder(kind: FolderKind, folder: Path, *, force: bool) -> None:
 
 def check_writable(path: Path) -> None:
     """Raise UserError if nothing can be written at the path: by trying, above it."""
-    target = Path(os.path.realpath(path))
-    nearest = next(parent for parent in target.parents if os.path.lexists(parent))
+    nearest = next((parent for parent in path.parents if os.path.lexists(parent)), Path())
     if not nearest.is_dir():
         raise UserError(f"cannot write {path}: {nearest} is not a folder; choose another place")
-    trial = nearest / f".{target.name}.{os.getpid()}.part"
+    trial = nearest / f".{Path(os.path.realpath(path)).name}.{os.getpid()}.part"
     try:
         trial.mkdir()
         trial.rmdir()
