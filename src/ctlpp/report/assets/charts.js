@@ -43,13 +43,13 @@ function strip({ points, label, height = 30, lines = [], below = [], above = [],
   const dots = points.filter((point) => known(point.value));
   const piles = swarm(dots);
   const chart = svg("svg", { class: "strip", width: "100%", height, role: open ? "application" : "img", "aria-label": label, ...(open ? { tabindex: "0" } : {}) });
-  for (const [value, kind] of lines) chart.append(svg("line", { class: kind, x1: percentOf(value), x2: percentOf(value), y1: 0, y2: height }));
+  for (const [value, kind] of lines) if (known(value)) chart.append(svg("line", { class: kind, x1: percentOf(value), x2: percentOf(value), y1: 0, y2: height }));
   fill(chart, below);
   for (const point of dots) chart.append(svg("circle", { class: `dot ${point.kind ?? ""}`, cx: percentOf(point.value), cy: middle + point.dy, r: point.size ?? RADIUS, fill: colour, stroke: colour, "data-seed": point.seed }));
   fill(chart, above);
   for (const [value, count] of piles) {
-    const text = value > 0.9 ? [1, { x: 10 }] : value < 0.5 ? [value, { x: -12, "text-anchor": "end" }] : [value, { x: 10 }];
-    chart.append(spot(text[0], middle, svg("text", { class: "pile", y: 4, ...text[1] }, `×${count}`)));
+    const side = value < 0.5 ? { x: -12, "text-anchor": "end" } : { x: 10 }; // where there is room
+    chart.append(spot(value > 0.9 ? 1 : value, middle, svg("text", { class: "pile", y: 4, ...side }, `×${count}`)));
   }
   if (open) choosable(chart, dots, (point, box) => [box.left + box.width * Math.min(Math.max(point.value, 0), 1), box.top + middle + point.dy], open);
   return chart;
@@ -127,7 +127,7 @@ function frame({ x, y, lines = [], points = [], label, width = 300, height = 190
   for (const [value, text] of x.ticks) chart.append(svg("text", { x: px(value), y: height - bottom + 14, "text-anchor": "middle" }, text));
   if (x.name) chart.append(svg("text", { class: "name", x: (left + width - right) / 2, y: height - 6, "text-anchor": "middle" }, x.name));
   if (y.name) chart.append(svg("text", { class: "name", x: 12, y: (top + height - bottom) / 2, "text-anchor": "middle", transform: `rotate(-90 12 ${(top + height - bottom) / 2})` }, y.name));
-  for (const [value, kind] of levels) chart.append(svg("line", { class: kind, x1: left, x2: width - right, y1: py(value), y2: py(value) }));
+  for (const [value, kind] of levels) if (known(value)) chart.append(svg("line", { class: kind, x1: left, x2: width - right, y1: py(value), y2: py(value) }));
   for (const { points: path, kind, colour, dash, title } of lines) {
     const css = { ...(colour ? { stroke: colour } : {}), ...(dash ? { "stroke-dasharray": dash } : {}) };
     const made = path.length === 1 ? svg("circle", { class: kind, cx: px(path[0][0]), cy: py(path[0][1]), r: 3 })
@@ -157,13 +157,27 @@ const SHARES = [[0, "0"], [0.25, ".25"], [0.5, ".5"], [0.75, ".75"], [1, "1"]];
 const ACCURACY = { low: 0, high: 1, ticks: SHARES };
 
 // What a style sheet says of a drawing, written into it.
-const STYLED = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "opacity", "font-size", "font-weight", "font-family", "text-anchor", "paint-order", "visibility"];
+const STYLED = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "opacity", "font-size", "font-weight", "font-family", "text-anchor", "paint-order", "visibility", "vector-effect"];
 function styledCopy(drawing) {
   const copy = drawing.cloneNode(true);
   const [from, to] = [drawing, copy].map((one) => [one, ...one.querySelectorAll("*")]);
   from.forEach((one, at) => { const style = getComputedStyle(one); for (const name of STYLED) to[at].setAttribute(name, style.getPropertyValue(name)); });
   copy.setAttribute("overflow", "visible");
   return copy;
+}
+
+// The lines of a text as the page has broken it: [[words, box]…]
+function linesOf(node) {
+  const lines = [];
+  for (const { 0: word, index } of node.data.matchAll(/\S+/g)) {
+    const letters = document.createRange();
+    letters.setStart(node, index);
+    letters.setEnd(node, index + word.length);
+    const box = letters.getBoundingClientRect();
+    if (lines.length && Math.abs(lines.at(-1)[1].top - box.top) < 2) lines.at(-1)[0] += ` ${word}`;
+    else lines.push([word, box]);
+  }
+  return lines;
 }
 
 // An element of the page as one SVG: its drawings and matrices where they stand, and its words.
@@ -174,18 +188,14 @@ function pictureOf(element) {
   const place = (box) => ({ x: (box.left - frame.left).toFixed(1), y: (box.top - frame.top).toFixed(1), width: box.width.toFixed(1), height: box.height.toFixed(1) });
   for (const one of [element, ...element.querySelectorAll("*")]) {
     const box = one.getBoundingClientRect();
-    if (!box.width || !box.height || one.closest("button.plain, .unseen, select, input") || one.parentElement.closest("svg")) continue;
+    if (!box.width || !box.height || one.closest("button.plain, .segments, .unseen, select, input") || one.parentElement.closest("svg")) continue;
     const style = getComputedStyle(one);
     if (one.tagName === "CANVAS") picture.append(svg("image", { ...place(box), href: one.toDataURL(), preserveAspectRatio: "none", "image-rendering": "pixelated" }));
     else if (one.tagName === "svg") picture.append(Object.entries(place(box)).reduce((copy, [name, value]) => (copy.setAttribute(name, value), copy), styledCopy(one)));
     else if (style.backgroundColor !== "rgba(0, 0, 0, 0)" && (one.tagName === "TD" || one.tagName === "I" || one.className.includes("chip"))) picture.append(svg("rect", { ...place(box), rx: Number.parseFloat(style.borderRadius) > 10 ? 9 : 2, fill: style.backgroundColor }));
     for (const node of one.tagName === "svg" ? [] : one.childNodes) {
       if (node.nodeType !== Node.TEXT_NODE || !node.data.trim()) continue;
-      const letters = document.createRange();
-      letters.setStart(node, node.data.length - node.data.trimStart().length);
-      letters.setEnd(node, node.data.trimEnd().length);
-      const words = letters.getBoundingClientRect();
-      picture.append(svg("text", { x: (words.left - frame.left).toFixed(1), y: (words.top - frame.top + words.height * 0.77).toFixed(1), fill: style.color, "font-size": style.fontSize, "font-weight": style.fontWeight, "font-family": "system-ui, sans-serif" }, node.data.trim()));
+      for (const [words, line] of linesOf(node)) picture.append(svg("text", { x: (line.left - frame.left).toFixed(1), y: (line.top - frame.top + line.height * 0.77).toFixed(1), fill: style.color, "font-size": style.fontSize, "font-weight": style.fontWeight, "font-family": "system-ui, sans-serif" }, words));
     }
   }
   return new XMLSerializer().serializeToString(picture);

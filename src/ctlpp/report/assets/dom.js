@@ -76,7 +76,7 @@ function heat(value) {
 }
 
 const rgb = (parts) => `rgb(${parts.join(",")})`;
-const heatScale = () => `linear-gradient(90deg, ${STOPS.map(rgb).join(",")})`;
+const heatScale = () => svg("svg", { width: 90, height: 10, "aria-hidden": "true" }, STOPS.map((colour, at) => svg("rect", { x: 9 * at, width: 9.5, height: 10, fill: rgb(colour) })));
 
 // The brightness of a colour, as contrasts are computed from it.
 function luminance(parts) {

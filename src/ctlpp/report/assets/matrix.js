@@ -32,7 +32,7 @@ function matrix({ label, view, order, cells, tell: words, frames = [], kind }) {
     place = place ? place.map((one, axis) => Math.min(Math.max(one + move[axis], 0), size - 1)) : [0, 0];
     point(...place);
   });
-  const box = el("div", { class: "matrix", "data-kind": kind }, el("div", { class: "field" }, margins(view, order, names, frames), canvas, lines), output);
+  const box = el("div", { class: "matrix", "data-kind": kind }, el("div", { class: "field" }, canvas, margins(view, order, names, frames), lines), output);
   box.aim = (pair) => {
     const found = pair && pair.map((name) => names.indexOf(name));
     lines.forEach((line, axis) => {

@@ -98,7 +98,7 @@ function modelRows(own, chance) {
   const tables = own.filter((setting) => !plain.includes(setting));
   const families = unique(tables.map((setting) => setting.data)).map((name) => tables.filter((setting) => setting.data === name));
   const theirs = own.find((setting) => setting.published)?.published;
-  const lines = [...(known(chance) ? [[chance, "chance"]] : []), ...(theirs ? [[theirs.ood[0], "reported"]] : [])];
+  const lines = [[chance, "chance"], ...(theirs ? [[theirs.ood[0], "reported"]] : [])];
   const made = [...plain.map((setting) => [setting]), ...families].sort((a, b) => rank(a[0]) - rank(b[0])).map((family) => settingRow(family, lines));
   const rest = made.length > MOST_ROWS ? made.splice(MOST_ROWS - 2) : [];
   const rows = [...(theirs ? [publishedRow(theirs, lines)] : []), ...made.flat(), ...folded(rest)];
@@ -155,7 +155,7 @@ function settingRow(family, lines) {
     if (!details.firstChild.childNodes.length) fill(details.firstChild, [detailsOf(family, found)]);
   } } }, svg("svg", { class: "key", width: 12, height: 12, "aria-hidden": "true" }, svg("circle", { cx: 6, cy: 6, r: 4.5, fill: colourOf(setting) })), name);
   const differs = known(iid.mean) && fixed(iid.mean) !== "1.00";
-  return [el("tr", {}, el("th", { scope: "row", class: "data break" }, toggle, differs && el("span", { class: "iid" }, `IID ${fixed(iid.mean)}`)), el("td", { class: "plot" }, chart),
+  return [el("tr", {}, el("th", { scope: "row", class: "data break" }, toggle, differs && el("span", { class: "iid" }, `IID ${fixed(iid.mean)}`), ood.diverged > 0 && el("span", { class: "iid" }, `${ood.diverged} diverged`)), el("td", { class: "plot" }, chart),
     el("td", { class: "number" }, el("b", {}, fixed(ood.mean)), known(ood.std) && ` ± ${fixed(ood.std)}`), el("td", { class: "number" }, tried ? `${ood.solved}/${tried}` : "0/0"),
     el("td", { class: "verdict" }, verdict ? el("span", { class: `chip ${few ? "few" : verdict}` }, few ? `${ood.seeds} of ${data.published_seeds} seeds` : verdict)
       : el("span", { class: "quiet small", title: setting.reasons?.join(", ") }, alone ? anyPublished && "not comparable" : plural(tried, "seed")))), details];

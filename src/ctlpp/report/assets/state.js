@@ -30,8 +30,8 @@ const keyed = (run) => new Map(run.settings.filter(decides).map(([section, name,
 // What tells a setting from others of its model and variant, besides the data: the parts of its task, then settings.
 const common = data.runs.length ? data.runs[0].task.filter((part) => data.runs.every((run) => !run.settings.length || run.task.includes(part))) : [];
 function nameSettings() {
-  const groups = Map.groupBy ? Map.groupBy(settings, onVariant) : settings.reduce((map, one) => map.set(onVariant(one), [...(map.get(onVariant(one)) ?? []), one]), new Map());
-  for (const group of groups.values()) {
+  for (const name of unique(settings.map(onVariant))) {
+    const group = settings.filter((setting) => onVariant(setting) === name);
     const own = group.map((setting) => keyed(setting.first));
     const differing = unique(own.flatMap((one) => [...one.keys()])).filter((key) => new Set(own.map((one) => one.get(key))).size > 1);
     const hypers = unique(group.map((setting) => setting.first.hyper));
