@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import settings
@@ -60,16 +61,17 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def preloaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
+def preloaded() -> Iterator[list[str]]:
     """What to type in place of `python` or `ctlpp`: a Python that has everything imported."""
-    place = tmp_path_factory.mktemp("preloaded") / "socket"
-    start = [sys.executable, str(Path(__file__).with_name("preloaded.py")), str(place)]
-    with subprocess.Popen(start, env=os.environ | {"OMP_NUM_THREADS": "1"}) as server:
-        while not place.exists():
-            assert server.poll() is None
-            time.sleep(0.05)
-        yield start
-        server.terminate()
+    with TemporaryDirectory(dir="/tmp") as folder:  # a socket's path must be short
+        place = Path(folder, "socket")
+        start = [sys.executable, str(Path(__file__).with_name("preloaded.py")), str(place)]
+        with subprocess.Popen(start, env=os.environ | {"OMP_NUM_THREADS": "1"}) as server:
+            while not place.exists():
+                assert server.poll() is None
+                time.sleep(0.05)
+            yield start
+            server.terminate()
 
 
 @pytest.fixture(autouse=True)
