@@ -78,11 +78,8 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> dict[str, BaseException]:
     return errors
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_every_piece_is_trained_and_watched_and_a_second_time_nothing_is_touched(
-    desk: Desk, workers: int
-) -> None:
-    outcome = desk.carry_out(ON_R, ON_A, on="local", workers=workers)
+def test_every_piece_is_trained_and_watched_and_a_second_time_nothing_is_touched(desk: Desk) -> None:
+    outcome = desk.carry_out(ON_R, ON_A)
     assert sorted(outcome.done) == sorted([desk.folder(ON_R), desk.folder(ON_A)])
     assert replace(outcome, done=[]) == Outcome(seeds=3)
     on_r, on_a = (
@@ -94,7 +91,7 @@ def test_every_piece_is_trained_and_watched_and_a_second_time_nothing_is_touched
     ]
     assert [seed["seed"] for seed in desk.result(ON_R)] == [0, 1]
     before = desk.files()
-    assert desk.carry_out(ON_R, ON_A, on="local", workers=workers) == Outcome(seeds=3)
+    assert desk.carry_out(ON_R, ON_A) == Outcome(seeds=3)
     assert desk.files() == before
 
 

@@ -20,7 +20,7 @@ from time import time
 
 from ctlpp.analysis.folder import read_analysis
 from ctlpp.files import BusyError, TimeUp, UserError, cannot_write, make_folder, write_atomically
-from ctlpp.plans.pieces import Piece, claim, forget_failure, note_failure, run_status
+from ctlpp.plans.pieces import Piece, RunStatus, claim, forget_failure, note_failure, run_status
 from ctlpp.plans.planned import PlannedRun, draw_data, seeds_within
 from ctlpp.runs.folder import read_run
 from ctlpp.runs.history import SeedResult, tell
@@ -57,6 +57,10 @@ class WorkSettings:
             raise UserError(f"‹on› {self.on}: choose from local, tcp://HOST:PORT, or a TOML file of a queue")
         if (self.on not in (HERE, LOCAL) or (self.workers or 1) > 1) and find_spec("distributed") is None:
             raise UserError("more than one process: Dask is not installed; pip install 'ctlpp[cluster]'")
+        if self.on.endswith(".toml"):
+            from ctlpp.plans.places import read_queue
+
+            read_queue(Path(self.on))
         if self.keep_weights is not None and not self.small:
             raise UserError(f"‹keep_weights› {self.keep_weights}: without ‹small› all weights are kept")
 
@@ -115,11 +119,18 @@ def carry_out(
         from ctlpp.plans.places import device_kind
 
         kind = device_kind(settings)
-    pieces = [piece for run in plan for piece in pieces_to_work_on(out, run, settings, kind)]
+    pieces: list[Piece] = []
+    trained: dict[str, set[int]] = {}
+    for run in plan:
+        fit = seeds_within(run, settings.piece_minutes, kind) if kind else None
+        status = run_status(out, run, settings.seeds_a_piece or fit)
+        trained[run.name] = {*status.finished}
+        pieces += pieces_to_work_on(status, settings)
     if not settings.retry:
         outcome.failed = {piece.folder: piece.failure for piece in pieces if piece.failure}
         pieces = [piece for piece in pieces if not piece.failure]
     make_folder(out)
+    busy = []
     for piece, end in work(pieces, settings, watch) if pieces else ():
         if end.traceback:
             note_failure(piece.folder, end.reason, end.traceback)
@@ -128,13 +139,16 @@ def carry_out(
             raise MachineError(end.reason + again)
         if end.state == "failed":
             outcome.failed[piece.folder] = end.reason
+        elif end.state == "busy":
+            busy.append(piece)
         else:
-            (outcome.done if end.state == "done" else outcome.busy).append(piece.folder)
+            outcome.done.append(piece.folder)
+            trained[piece.run.name] |= {*piece.seeds} & {*piece.run.seeds}
         changed(piece, end)
-    trained = {run.name: {*run_status(out, run).finished} for run in plan}
+    for run in {piece.run for piece in busy}:
+        trained[run.name] = {*run_status(out, run).finished}
+    outcome.busy = [piece.folder for piece in busy if not {*piece.seeds} <= trained[piece.run.name]]
     outcome.seeds = sum(map(len, trained.values()))
-    through = {piece.folder for piece in pieces if {*piece.seeds} <= trained[piece.run.name]}
-    outcome.busy = [folder for folder in outcome.busy if folder not in through]
     return outcome
 
 
@@ -150,10 +164,8 @@ def count_workers(settings: WorkSettings) -> int:
     return gpus or os.cpu_count() or 1
 
 
-def pieces_to_work_on(out: Path, run: PlannedRun, settings: WorkSettings, kind: str = "") -> list[Piece]:
-    """The pieces of a run that need anything at all, cut for workers of a kind: cpu or cuda."""
-    fit = seeds_within(run, settings.piece_minutes, kind) if kind else None
-    status = run_status(out, run, settings.seeds_a_piece or fit)
+def pieces_to_work_on(status: RunStatus, settings: WorkSettings) -> list[Piece]:
+    """The pieces of a run that need anything at all."""
     trained = [piece for piece in status.found if piece.finished and (piece.folder / "checkpoint").is_dir()]
     after = [piece for piece in trained if settings.small or _needs_analysis(piece.folder, settings)]
     return sorted([*status.to_do, *after], key=lambda piece: piece.seeds)
