@@ -60,7 +60,7 @@ def _file(tmp_path: Path) -> None:
 def test_a_file_becomes_run_folders_and_a_second_time_nothing_is_trained(command: Command) -> None:
     done = command("sweep", "file.toml", "--out", "out", "--seeds-a-piece", "2", *HERE)
     assert done.code == 0
-    assert done.out == "15 of 15 seeds asked for have run; out/report.html has them all\n"
+    assert "15 of 15 seeds asked for have run." in done.out
     grid = [f"lstm-R-steps4-warmup2-lr{lr}-width{width}" for lr in (0.001, 0.003) for width in (8, 16)]
     runs = json.loads(Path("out/sweep.json").read_text())["runs"]
     assert [(run["name"], run["state"], run["finished"]) for run in runs] == [
