@@ -44,28 +44,22 @@ def save(
     *,
     format: str = "parquet",
     force: bool = False,
-    written: Callable[[int], object] = lambda rows: None,
+    told: Callable[[int], object] = lambda rows: None,
 ) -> None:
-    """Write `task.json`, one file per split and a dataset card; `written` is told of every batch of rows."""
+    """Write `task.json`, one file per split and a dataset card. told: of the rows that have been written."""
     if format not in ENDINGS:
         raise UserError(f"‹format› {format}: choose from {', '.join(ENDINGS)}")
     with write_folder(DATASET, folder, force=force) as place:
         entries = {}
         for name, split in dataset.splits.items():
             file = name + ENDINGS[format]
-            sha256 = write_rows(place / file, _counted(rows(dataset.task, split), written))
+            sha256 = write_rows(place / file, rows(dataset.task, split, told))
             entries[name] = _count(dataset, name) | {"sha256": sha256, "file": file}
         content = task_to_dict(dataset.task, dataset.settings, entries)
         content["sha256"] = digest_of_task(content)
         card = dataset_card(dataset.task, dataset.settings, entries)
         for name, text in {"task.json": pretty(content) + "\n", "README.md": card}.items():
             (place / name).write_text(text, encoding="utf-8")
-
-
-def _counted(batches: Iterable[pa.RecordBatch], written: Callable[[int], object]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        yield batch
-        written(len(batch))
 
 
 def _count(dataset: Dataset, name: str) -> dict[str, Any]:
@@ -106,8 +100,10 @@ def read_folder(folder: Path) -> tuple[Dataset, Entries]:
     return Dataset(task=task, settings=settings, splits=splits), entries
 
 
-def rows(task: Task, split: Split) -> Iterator[pa.RecordBatch]:
-    """The split's rows, short examples first."""
+def rows(
+    task: Task, split: Split, told: Callable[[int], object] = lambda rows: None
+) -> Iterator[pa.RecordBatch]:
+    """The split's rows, short examples first. told: of the rows that have been taken."""
     tokens, symbols = pa.array(task.vocabulary.tokens), pa.array(task.symbols)
     train = task.language("train")
     for length, examples in split.items():
@@ -122,6 +118,7 @@ def rows(task: Task, split: Split) -> Iterator[pa.RecordBatch]:
                 pa.array(train.allows_successions(part)),
             ]
             yield pa.record_batch(columns, schema=SCHEMA)
+            told(len(part))
 
 
 def lines(batch: pa.RecordBatch) -> bytes:

@@ -60,7 +60,8 @@ def read_data(data: Any, splits: Sequence[str] | None = None, *, train: bool = T
     task = None if isinstance(data, Mapping) else data.task
     names = list(data if task is None else data.splits)
     usual = [name for name in ("iid", "ood", "ood_independent") if name in names]
-    held_out = list(splits or usual or [name for name in names if name != "train"])
+    default = usual or [name for name in names if name != "train"]
+    held_out = default if splits is None else list(splits)
     tensors = read_splits(data, ["train"] * train + held_out)
     if TRAINING in tensors:
         raise UserError(f"a split cannot be called {TRAINING!r}: that is the name of the training loss")
