@@ -26,7 +26,6 @@ from ctlpp.figures.style import (
     accuracy_axis,
     colour_bar,
     draw_matrix,
-    explain,
     function_colours,
     group_colours,
     new_figure,
@@ -165,12 +164,14 @@ def draw_interchange(inputs: Inputs, found: Interchange, counted: Array) -> Figu
     left.set(ylabel="donor's group", xlabel="consumer's group", title="interchange accuracy, all symbols")
     colour_bar(figure, image, left)
     kinds = {"known in training": (inputs.train, IID), "new in the test": (inputs.ood, OOD)}
-    for shift, (pairs, colour) in zip((-0.18, 0.18), kinds.values(), strict=True):
+    for number, (name, (pairs, colour)) in enumerate(kinds.items()):
+        inside, shift = ("none", -0.18) if number == 0 else (colour, 0.18)
+        right.text(0.02, 0.97 - 0.09 * number, f"pairs {name}", color=colour, transform=right.transAxes)
         for symbol in range(inputs.n_symbols) if pairs.any() else ():
             at, chosen = symbol + shift, pairs & (inputs.value[:, None, :] == symbol)
             values = exchanged[:, chosen].mean(axis=1)  # (S,)
-            look: Any = {"color": colour, "markersize": 3, "alpha": 0.6, "markeredgewidth": 0}
-            right.plot(at + swarm(values, 0.12), values, ".", **look)
+            look: Any = {"color": colour, "markersize": 2.4, "alpha": 0.6, "markerfacecolor": inside}
+            right.plot(at + swarm(values, 0.12), values, "o", markeredgewidth=0.6, **look)
             right.hlines(values.mean(), at - 0.15, at + 0.15, color=colour, linewidth=1.6)
     right.axhline(1 / inputs.n_symbols, color=DARK, linestyle=":", linewidth=0.6)
     right.text(-1.25, 1 / inputs.n_symbols, "chance", va="bottom")
@@ -179,7 +180,6 @@ def draw_interchange(inputs: Inputs, found: Interchange, counted: Array) -> Figu
     right.set_title("\n".join(["every seed (dots) and their mean", *_left_out(counted)]))
     accuracy_axis(right, solved=False)
     right.set_ylabel("interchange accuracy")
-    explain(figure, {f"pairs {name}": {"color": colour} for name, (_, colour) in kinds.items()})
     return figure
 
 
@@ -194,10 +194,10 @@ def draw_places(found: Interchange, counted: Array) -> Figure:
     counts = np.zeros(effect.shape, dtype=int)
     np.add.at(counts, tuple(found.position[counted].T), 1)
     texts = [
-        [f"{e:.2f}" + f" ({n})" * bool(n) for e, n in zip(*both, strict=True)]
+        [f"{e:.2f}" + f"\n({n})" * bool(n) for e, n in zip(*both, strict=True)]
         for both in zip(effect, counts, strict=True)
     ]
-    figure = new_figure(SINGLE, 2.4 + 0.5 * len(effect))
+    figure = new_figure(SINGLE, 2.8 + 0.85 * len(effect))
     axes = figure.subplots()
     levels = [str(i + 1) for i in range(len(effect))]
     image = draw_matrix(axes, effect, levels, found.changed, texts=texts)

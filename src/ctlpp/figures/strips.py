@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -103,8 +102,3 @@ def _write(axes: Axes, column: int, at: float, text: str) -> None:
     """A note right of the dots."""
     place: Any = {"xy": (1, at), "xycoords": axes.get_yaxis_transform(), "textcoords": "offset points"}
     axes.annotate(text, xytext=(FIRST + NOTE * column, 0), va="center", color=DARK, **place)
-
-
-def not_all(values: Sequence[float]) -> bool:
-    """Whether an accuracy is worth a note: its mean is not 1.00."""
-    return len(values) > 0 and float(np.mean(values)) < 0.995

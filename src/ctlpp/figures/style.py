@@ -23,7 +23,6 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.lines import Line2D
 
 from ctlpp.files import write_atomically
 from ctlpp.runs.history import Array
@@ -146,14 +145,6 @@ def label_ends(axes: Axes, ends: Mapping[str, tuple[float, str]], gap: float = 0
         before = max(height, before + gap)
         place: Any = {"xycoords": axes.get_yaxis_transform(), "textcoords": "offset points"}
         axes.annotate(name, (1, before), (3, 0), color=colour, va="center", **place)
-
-
-def explain(
-    figure: Figure, marks: Mapping[str, Mapping[str, Any]], columns: int = 3, title: str = ""
-) -> None:
-    """A legend above the figure: what each mark means, by its text."""
-    handles = [Line2D([], [], **look) for look in marks.values()]
-    figure.legend(handles, [*marks], loc="outside upper center", ncols=columns, title=title)
 
 
 def swarm(values: Sequence[float] | Array, width: float) -> Array:
