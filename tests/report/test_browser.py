@@ -443,6 +443,25 @@ def test_old_analyses_are_marked_and_a_setting_has_the_seeds_of_all_its_runs(
         assert shown.page.locator(place).count() == 1, "once for both seeds"
 
 
+def test_runs_that_have_little_to_show_make_a_page_without_errors(opened: Open, tmp_path: Path) -> None:
+    make_run(tmp_path / "no-task" / "run", (0.5, 0.7), analysed=False)
+    edit(tmp_path / "no-task" / "run" / "config.json", task=None)
+    (make_run(tmp_path / "unfinished" / "run") / "result.json").unlink()
+    (make_run(tmp_path / "damaged" / "run") / "config.json").write_text("{")
+    with_seeds(make_run(tmp_path / "diverged" / "run", (0.5, 0.7)), dict.fromkeys((0, 1), DIVERGED))
+    make_run(tmp_path / "odd" / "run", (0.5, 0.7), model="__proto__", variant="constructor")
+    for table in ("similarity", "pairs"):
+        (tmp_path / "odd" / "run" / "analysis" / f"{table}.parquet").unlink()
+    found = {folder.name: opened(written(folder)).page.inner_text("h1") for folder in tmp_path.iterdir()}
+    assert found == {
+        "no-task": "0 of 2 seeds solved: OOD accuracy above 0.95",
+        "unfinished": "No finished run yet",
+        "damaged": "No finished run yet",
+        "diverged": "0 of 2 seeds solved: OOD accuracy above 0.95",
+        "odd": "0 of 2 seeds solved: OOD accuracy above 0.95",
+    }
+
+
 def test_the_grid_of_s_has_a_setting_per_cell_and_other_settings_have_their_own(
     opened: Open, tmp_path: Path
 ) -> None:

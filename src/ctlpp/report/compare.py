@@ -202,7 +202,7 @@ def headline(verdicts: dict[str, list[str]], entries: Sequence[dict[str, Any]]) 
         others = "".join(f", {len(places)} {word}" for word, places in rest)
         return f"{len(reproduced)} of {len(paper.PUBLISHED)} published accuracies reproduced{others}"
     own = [entry["summary"]["ood"] for entry in entries if not entry["note"]]
-    solved, seeds = (sum(one[key] for one in own) for key in ("solved", "seeds"))
+    solved, seeds = sum(one["solved"] for one in own), sum(one["seeds"] + one["diverged"] for one in own)
     return (
         f"{solved:,} of {seeds:,} seeds solved: OOD accuracy above {paper.SOLVED}"
         if own

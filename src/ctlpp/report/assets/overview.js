@@ -9,6 +9,7 @@ const chanceOf = (setting) => 1 / setting.first.symbols;
 const fact = (heading, text, link, place) => el("div", { class: "fact" }, el("b", {}, heading), el("p", {}, text, link && [" ", el("a", { href: `#${place}` }, link)]));
 
 function showFacts() {
+  byId("cards").hidden = !data.results.length;
   show("cards", verdictFact(), effectFact(), solvedFact(), el("div", { class: "fact", id: "predictor" }));
   show("claim", data.title && headlineOfVerdicts());
 }
@@ -38,7 +39,7 @@ function effectFact() {
     return fact(`${fixed(judged(low).summary.ood.mean)} → ${fixed(judged(high).summary.ood.mean)}`, `${onVariant(low)}, mean OOD accuracy. Data: ${low.data} → ${high.data}${theirs ? `; published ${fixed(theirs.ood[0])}` : ""}.`);
   }
   const gap = (setting) => setting.summary.iid.mean - setting.summary.ood.mean;
-  const widest = main.filter((setting) => known(gap(setting))).sort((a, b) => gap(b) - gap(a))[0];
+  const widest = main.filter((setting) => known(setting.summary.ood.mean)).sort((a, b) => gap(b) - gap(a))[0];
   return widest && fact(`${fixed(widest.summary.iid.mean)} → ${fixed(widest.summary.ood.mean)}`, `${onVariant(widest)}: mean accuracy, IID → OOD.`);
 }
 
