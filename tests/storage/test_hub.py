@@ -4,8 +4,7 @@ import base64
 import json
 import os
 import subprocess
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from hashlib import sha1
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -105,30 +104,35 @@ def hub(tmp_path: Path) -> Iterator[dict[str, str]]:
     server.server_close()
 
 
-def python(code: str, variables: dict[str, str]) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", f"import ctlpp\n{code}"], env=variables, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+@pytest.fixture
+def python(hub: dict[str, str], preloaded: list[str]) -> Callable[[str], list[str]]:
+    """Runs code with the server as its Hub; gives the lines that it prints."""
+
+    def run(code: str) -> list[str]:
+        program = [*preloaded, "-c", f"import ctlpp\n{code}"]
+        done = subprocess.run(program, env=hub, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.splitlines()
+
+    return run
 
 
-def test_a_dataset_is_pushed_and_loaded_again(hub: dict[str, str], tmp_path: Path) -> None:
+def test_a_dataset_is_pushed_and_loaded_again(python: Callable[[str], list[str]], tmp_path: Path) -> None:
+    kept = tmp_path / "hub" / "someone" / "ctl"
+    kept.mkdir(parents=True)
+    (kept / "old.jsonl").touch()  # of a dataset in another format
     sizes = 'protocol="clean", symbols=4, functions=8, max_length=3, train=200, iid=20, ood=20'
     push = f'print(ctlpp.generate("R", {sizes}).push("hf://someone/ctl"))'
-    (tmp_path / "hub" / "someone" / "ctl").mkdir(parents=True)
-    (tmp_path / "hub" / "someone" / "ctl" / "old.jsonl").touch()  # of a dataset in another format
-    assert python(push, hub).endswith(f"/datasets/someone/ctl/commit/{'0' * 40}")
-    files = sorted(path.name for path in (tmp_path / "hub" / "someone" / "ctl").iterdir())
-    dataset = ctlpp.load(tmp_path / "hub" / "someone" / "ctl")
-    assert files == sorted(["README.md", "task.json", *(f"{split}.parquet" for split in dataset.splits)])
-    found = python('print(ctlpp.load("hf://someone/ctl").texts("ood"))', hub)
+    commit, found = python(f'{push}\nprint(ctlpp.load("hf://someone/ctl").texts("ood"))')
+    assert commit.endswith(f"/datasets/someone/ctl/commit/{'0' * 40}")
+    dataset = ctlpp.load(kept)
     assert found == str(dataset.texts("ood"))
+    files = {"README.md", "task.json", *(f"{split}.parquet" for split in dataset.splits)}
+    assert {path.name for path in kept.iterdir()} == files
 
 
-def test_what_cannot_be_found_is_one_line(hub: dict[str, str]) -> None:
-    code = 'try:\n    ctlpp.load("hf://someone/nothing")\nexcept ValueError as error:\n    print(error)'
-    line = python(code, hub)
+def test_what_cannot_be_found_is_one_line(python: Callable[[str], list[str]]) -> None:
+    (line,) = python('try: ctlpp.load("hf://someone/nothing")\nexcept ValueError as error: print(error)')
     assert line.startswith("hf://someone/nothing: 404 Client Error")
     assert line.endswith("; check the name, the network, and that you are logged in")
     with pytest.raises(
