@@ -166,7 +166,8 @@ def draw_interchange(inputs: Inputs, found: Interchange, counted: Array) -> Figu
     kinds = {"known in training": (inputs.train, IID), "new in the test": (inputs.ood, OOD)}
     for number, (name, (pairs, colour)) in enumerate(kinds.items()):
         inside, shift = ("none", -0.18) if number == 0 else (colour, 0.18)
-        right.text(0.02, 0.97 - 0.09 * number, f"pairs {name}", color=colour, transform=right.transAxes)
+        place: Any = {"transform": right.transAxes, "ha": ("left", "right")[number], "va": "bottom"}
+        right.text(number, 1.02, f"pairs {name}", color=colour, **place)
         for symbol in range(inputs.n_symbols) if pairs.any() else ():
             at, chosen = symbol + shift, pairs & (inputs.value[:, None, :] == symbol)
             values = exchanged[:, chosen].mean(axis=1)  # (S,)
@@ -177,7 +178,7 @@ def draw_interchange(inputs: Inputs, found: Interchange, counted: Array) -> Figu
     right.text(-1.25, 1 / inputs.n_symbols, "chance", va="bottom")
     right.set_xticks(range(inputs.n_symbols), inputs.task.symbols)
     right.set(xlim=(-1.3, inputs.n_symbols - 0.5), xlabel="symbol the state stands for")
-    right.set_title("\n".join(["every seed (dots) and their mean", *_left_out(counted)]))
+    right.set_title("\n".join(["every seed (dots) and their mean", *_left_out(counted)]), pad=16)
     accuracy_axis(right, solved=False)
     right.set_ylabel("interchange accuracy")
     return figure

@@ -31,7 +31,8 @@ from ctlpp.statistics.published import SOLVED
 SINGLE, DOUBLE = 7.7, 16.0  # cm: one and two columns of the paper
 SIZE = 8  # points, of everything that is written
 FORMATS = ("pdf", "svg", "png")
-# One palette by meaning; the report page has the same. Markers and dashes say the same without colour.
+# One palette by meaning, as on the report page (whose groups have colours that suit a dark page, too).
+# Markers and dashes say the same without colour.
 IID, OOD = "#52708C", "#AA1F6E"  # what training has (and the IID test), and what only the OOD test has
 SPLITS, DASHES = {"iid": IID, "ood": OOD}, {"iid": "--", "ood": "-"}
 DATA = {"authors": "#1B7837", "repeats": "#B07D00", "clean": "#5E4FA2", "text": "#2A9D8F"}  # in this order
