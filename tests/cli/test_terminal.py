@@ -31,7 +31,7 @@ COMMANDS = (  # as a newcomer would type them, one after the other
     "reproduce table1 --scale quick --only lstm-R-clean-quick --seeds 7-7 --device cpu --out small",
     "demo --seeds 1 --steps 2",
 )
-HELPS = ("", "train", "generate", "reproduce", "analyze", "demo", "bench", "ask", "score")
+HELPS = ("", "train", "generate", "reproduce", "sweep", "compare", "analyze", "demo", "bench", "ask", "score")
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ import re
 import signal
 import sys
 from functools import partial
+from shutil import get_terminal_size
 from typing import Any, NoReturn
 
 import typer
@@ -139,7 +140,12 @@ def fail(message: str, code: int = 2) -> NoReturn:
     line = re.sub(
         r"\d{60,}", lambda number: f"{number[0][:9]}… ({len(number[0])} digits)", " ".join(message.split())
     )
-    print(f"ctlpp: {line}", file=sys.stderr)
+    line = f"ctlpp: {line}"
+    if sys.stderr.isatty():  # words stay whole there; a log has one line
+        from ctlpp.cli.output import fill
+
+        line = fill(line, get_terminal_size().columns, indent=2)
+    print(line, file=sys.stderr)
     sys.exit(code)
 
 

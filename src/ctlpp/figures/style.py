@@ -38,14 +38,7 @@ SPLITS, DASHES = {"iid": IID, "ood": OOD}, {"iid": "--", "ood": "-"}
 DATA = {"authors": "#1B7837", "repeats": "#B07D00", "clean": "#5E4FA2", "text": "#2A9D8F"}  # in this order
 DATA_NAMES = {"authors": "authors", "repeats": "clean with repeats", "clean": "clean", "text": "text"}
 MARKERS = {"authors": "o", "repeats": "^", "clean": "v", "text": "P"}
-GROUPS = (
-    "#E8604C",
-    "#1F3F8F",
-    "#F2B0A4",
-    "#8FA8DC",
-    "#3C9A62",
-    "#C9A227",
-)  # a red and b blue, as in the paper
+GROUPS = ("#E8604C", "#1F3F8F", "#F2B0A4", "#8FA8DC", "#3C9A62", "#C9A227")  # a is red, b blue: as published
 PUBLISHED = "#8C8C8C"
 SEED, GREY, DARK = "#555555", "#999999", "#333333"  # a seed, what does not count, and lines beside seeds
 MISSING = "#dddddd"  # a cell without a number
@@ -54,14 +47,8 @@ HEAT = "viridis"  # brightness rises evenly: the same for every reader, and in g
 
 _RC: Any = {
     "font.family": "DejaVu Sans",  # comes with matplotlib
-    "font.size": SIZE,
-    "axes.titlesize": SIZE,
-    "axes.labelsize": SIZE,
-    "xtick.labelsize": SIZE,
-    "ytick.labelsize": SIZE,
-    "legend.fontsize": SIZE,
-    "legend.title_fontsize": SIZE,
-    "figure.titlesize": SIZE,
+    **dict.fromkeys((f"{part}.labelsize" for part in ("axes", "xtick", "ytick")), SIZE),
+    **dict.fromkeys(("font.size", "axes.titlesize", "figure.titlesize"), SIZE),
     "axes.linewidth": 0.5,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -70,7 +57,6 @@ _RC: Any = {
     "xtick.major.size": 2,
     "ytick.major.size": 2,
     "lines.linewidth": 0.8,
-    "legend.frameon": False,
     "savefig.dpi": 300,
     "pdf.fonttype": 42,
     "svg.hashsalt": "ctlpp",
