@@ -135,6 +135,7 @@ HOSTILE = {
         + line(id=ID.replace("own-0", "own-9") + "CHECK", answer="1"),
         "were asked in different ways: score them one by one",
     ),
+    "a line without end": (b"x" * (2**24 + 1), "has a line of more than 16,777,216 bytes"),
     "half a surrogate": (b'{"id": "\\ud800", "answer": "1"}', "is not one that `ctlpp ask` writes"),
 }
 

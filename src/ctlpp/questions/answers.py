@@ -19,7 +19,7 @@ import json
 import platform
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -44,6 +44,7 @@ FAULTS = {  # why an answer cannot be read strictly
     "text": "other text beside one symbol: the lenient reading takes the symbol",
 }
 SCORED = FolderKind("a run of scored answers", mark="answers.parquet")
+LONGEST = 2**24  # bytes of a line
 LINE = '{"id": "…", "answer": "…"}'  # of a file of answers
 _ID = re.compile(r"([^/]+)/(\d{1,15})/([a-z]+)-(\d{1,7})-([a-z]+)-(\d{1,7})-([0-9a-f]{8})")
 
@@ -100,11 +101,7 @@ def read_answers(paths: Sequence[Path]) -> dict[str, str]:
     """Answers by id, from JSON lines with `id` and `answer`, or from the samples that lm-eval logs."""
     answers: dict[str, str] = {}
     for path in paths:
-        try:
-            lines = path.read_bytes().split(b"\n")
-        except OSError as error:
-            raise UserError(f"{path} cannot be read ({error.strerror}): name a file of answers") from error
-        for number, line in enumerate(lines, start=1):
+        for number, line in enumerate(_lines(path), start=1):
             if line.strip():
                 id, answer = _parse(line, f"{path}: line {number}")
                 if answers.setdefault(id, answer) != answer:
@@ -112,6 +109,17 @@ def read_answers(paths: Sequence[Path]) -> dict[str, str]:
     if not answers:
         raise UserError(f"{paths[0]} has no answers: each line is {LINE}")
     return answers
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    try:
+        with path.open("rb") as file:
+            while line := file.readline(LONGEST + 1):
+                if len(line) > LONGEST:
+                    raise UserError(f"{path} has a line of more than {LONGEST:,} bytes: that is no answer")
+                yield line
+    except OSError as error:
+        raise UserError(f"{path} cannot be read ({error.strerror}): name a file of answers") from error
 
 
 def _parse(line: bytes, where: str) -> tuple[str, str]:
