@@ -57,10 +57,10 @@ def test_ctrl_c_or_an_end_by_the_system_saves_and_says_how_to_resume_and_resumin
     with pytest.raises(KeyboardInterrupt, match=r"^$"):
         go(out=None, observers=[Stop(10)])
     whole = go(out=tmp_path / "whole")
-    for step, number in ((10, signal.SIGINT), (15, signal.SIGTERM)):
+    for step, number, why in ((10, signal.SIGINT, "interrupted"), (15, signal.SIGTERM, "ended by SIGTERM")):
         with pytest.raises(Interrupted) as caught:
             go(observers=[Stop(step, number)], resume=run.exists())
-        assert str(caught.value) == f"interrupted: step {step} is saved in {run}; go on with resume=True"
+        assert str(caught.value) == f"{why}: step {step} is saved in {run}; go on with resume=True"
         assert not (run / "result.json").exists()
     assert torch.equal(go(resume=True).crowd.weights, whole.crowd.weights)
     assert rows(run) == rows(tmp_path / "whole")
