@@ -147,13 +147,17 @@ def test_runs_that_are_compared_with_the_same_number_stand_together(tmp_path: Pa
 
 
 def test_other_data_are_compared_with_clean_data_of_distinct_sequences(tmp_path: Path) -> None:
-    for name, values in ((CLEAN, [0.4, 0.6]), (f"{CLEAN}-repeats", [0.8, 1.0]), ("ndr-R-text", [0.7])):
+    for name, values in (
+        (CLEAN, [0.3, 0.5, 0.5, 0.7]),
+        (f"{CLEAN}-repeats", [0.8, 0.9, 0.9, 1.0]),
+        ("ndr-R-text", [0.7]),
+    ):
         make_piece(tmp_path, name, values)
     repeated, text, plain = (row(tmp_path, name) for name in (f"{CLEAN}-repeats", "ndr-R-text", CLEAN))
     assert (repeated["baseline"], text["baseline"], plain["baseline"]) == (CLEAN, CLEAN, None)
     assert repeated["change"] == pytest.approx(0.4)
-    assert repeated["change_low"] < 0 < repeated["change_high"]
-    assert text["change"] is None  # a single seed has no spread
+    assert 0.1 < repeated["change_low"] < 0.4 < repeated["change_high"]
+    assert text["change"] is None  # too few seeds
 
 
 def test_function_tables_are_compared_on_the_row_of_the_first(tmp_path: Path) -> None:
