@@ -146,10 +146,13 @@ _LSTM_ON_S = replace(_recurrent, preset="authors", batch=128, lr=1e-3, optimizer
 _quick = replace(OWN, batch=32, lr=5e-3, warmup=100, schedule="cosine", length_mix="even", eval_every=200)
 _quick = replace(_quick, checkpoint_every=1000)
 # Models with codes learn in seconds, and some of their seeds get stuck.
-_perm = replace(_quick, steps=500, batch=64, lr=0.05, warmup=20, restarts=2)
-_sym = replace(_perm, steps=3000, batch=128, lr=3e-3, curriculum="short_first")
+_perm = replace(_quick, steps=800, batch=128, lr=0.05, warmup=20, restarts=2)
+_sym = replace(_perm, steps=3000, lr=3e-3, curriculum="short_first")
 _CODES = {"permrnn": _perm, "symrnn": _sym}
-_CODES_ON_S = {"permrnn": "shared_first", "symrnn": "short_first+shared_first"}  # curricula
+_CODES_ON_S: dict[str, dict[str, Any]] = {
+    "permrnn": {"curriculum": "shared_first", "steps": 500, "batch": 64},
+    "symrnn": {"curriculum": "short_first+shared_first"},
+}
 
 
 def _by_model(preset: str, ndr: Recipe, transformer: Recipe, recurrent: Recipe) -> dict[str, Recipe]:
@@ -203,5 +206,5 @@ def recipe_for(model: str, preset: str = DEFAULT_PRESET, variant: str = "", **ch
     on_s = (model, preset, variant) == ("lstm", "authors", "S")
     recipe = _LSTM_ON_S if on_s else RECIPES[preset].get(model, RECIPES[preset]["ndr"])
     if model in _CODES_ON_S and variant == "S":
-        changes = {"curriculum": _CODES_ON_S[model]} | changes
+        changes = _CODES_ON_S[model] | changes
     return replace(recipe, **changes)
