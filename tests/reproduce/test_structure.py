@@ -1,4 +1,4 @@
-"""The tables in results/structure/README.md say what its run folders say, of seeds chosen by training loss."""
+"""The table in results/structure/README.md says what its run folders say; training losses choose their seeds."""
 
 from __future__ import annotations
 
