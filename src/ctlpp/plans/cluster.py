@@ -102,11 +102,9 @@ class Crew:
             errand, end = self._next()
             if end is None:
                 continue
-            if end.state == "machine":
-                self._count_workers(now=True)
-            if end.state == "again" or (
-                end.state != "done" and errand.tries < TRIES and (end.state == "failed" or self.workers)
-            ):
+            helpers = end.state == "failed" or self._count_workers(now=end.state == "machine")
+            bad = end.state in ("failed", "machine")
+            if end.state == "again" or (bad and errand.tries < TRIES and helpers):
                 self._send(errand)
             else:
                 errand.claim.close()
