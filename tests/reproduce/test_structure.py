@@ -1,4 +1,4 @@
-"""The table in results/structure/README.md says what its run folders say; training losses choose their seeds."""
+"""The table in results/structure/README.md says what its run folders say; losses choose their seeds."""
 
 from __future__ import annotations
 
