@@ -29,7 +29,7 @@ from ctlpp.plans.work import MachineError, Outcome, WorkSettings, carry_out
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="no signals, no forks")
 PLAIN = WorkSettings(device="cpu", analysis=False)
-LONG = small_run(0, 1, steps=150)
+LONG = small_run(0, 1, steps=220)
 OFTEN = ("checkpoint_minutes", 0.0005)
 
 
@@ -216,13 +216,13 @@ def test_when_the_scheduler_is_killed_the_same_command_goes_on_with_another(
     first, second = Cluster(), Cluster()
     try:
         first.add()
-        log = Log(lambda where, step: first.scheduler.kill() if step == 50 else None)
+        log = Log(lambda where, step: first.scheduler.kill() if step == 20 else None)
         with pytest.raises(MachineError, match=r"^the scheduler is gone: the same command goes on when"):
             train(first, tmp_path, LONG, log=log)
         second.add()
         log = Log()
         assert len(train(second, tmp_path, LONG, log=log).done) == 1
-        assert log.starts[0] >= 50
+        assert log.starts[0] >= 20
         assert results(tmp_path) == undisturbed
     finally:
         first.close()
