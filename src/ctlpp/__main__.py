@@ -1,6 +1,6 @@
 """`python -m ctlpp`."""
 
-from ctlpp.cli.main import main
+from ctlpp.cli.main import program
 
 if __name__ == "__main__":
-    main()
+    program()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import errno
 import os
 import re
 import signal
 import sys
+from contextlib import suppress
 from functools import partial
 from shutil import get_terminal_size
 from typing import Any, NoReturn
@@ -68,6 +70,29 @@ for command in (
 ):
     app.command()(command)
 app.add_typer(look.bench, name="bench")
+
+
+def program() -> None:
+    """Run a command as the whole of a process.
+
+    It leaves as soon as Python's exit handlers are through. Else libraries are taken down while their native
+    threads still run, which now and then aborts a process whose work is done.
+    """
+    code = 1
+
+    def leave() -> None:
+        with suppress(OSError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
+
+    atexit.register(leave)  # the first, so it is called last
+    try:
+        main()
+        code = 0
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        raise
 
 
 def main() -> None:
@@ -150,4 +175,4 @@ def fail(message: str, code: int = 2) -> NoReturn:
 
 
 if __name__ == "__main__":
-    main()
+    program()
