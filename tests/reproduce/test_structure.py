@@ -1,8 +1,9 @@
-"""The table in results/structure/README.md says what its run folders say; losses choose their seeds."""
+"""The table in results/structure says what its run folders say; training losses choose their seeds."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -37,3 +38,15 @@ def test_a_run_has_its_entry_and_its_choice_is_by_training_loss_alone(run: Path)
 def test_the_table_has_no_other_runs() -> None:
     rows = [line for line in README.splitlines() if " of " in line and line.startswith("| ")]
     assert len(rows) == len(RUNS)
+
+
+def test_the_page_has_the_rungs_that_have_run() -> None:
+    page = (FOLDER.parents[1] / "docs" / "concepts" / "models-that-compose.md").read_text()
+    hardest = {
+        run.parent.name.partition("-o4-s2")[2].lstrip("-"): run for run in RUNS if "authors-o4-s2" in str(run)
+    }
+    rows = re.findall(r"^\| (\S+) \| .* \| (\d of \d|not run) \|$", page, re.MULTILINE)
+    told = {label.strip("`–"): result for label, result in rows}
+    assert {label: result for label, result in told.items() if result != "not run"} == {
+        label: count([seed for seed in seeds_of(run) if seed["chosen"]]) for label, run in hardest.items()
+    }
