@@ -2,8 +2,9 @@
 
 Example:
     >>> row = Row("clean", Dots((0.5, 1.0), 0.75), "black", notes=("1 of 2",))
-    >>> [text.get_text() for text in draw_strips([Panel("NDR on R", [row], ("above 0.95",))]).axes[0].texts]
-    ['above 0.95', '1 of 2']
+    >>> axes = draw_strips([Panel("NDR on R", [row], ("above 0.95",))]).axes[0]
+    >>> {"above 0.95", "1 of 2"} <= {text.get_text() for text in axes.texts}
+    True
 """
 
 from __future__ import annotations
