@@ -226,7 +226,7 @@ def demo(
     steps: Annotated[int | None, Option(help="Training steps. [default: those of the quick preset]")] = None,
     fresh: Annotated[bool, Option("--fresh", help="Forget what is there and start anew.")] = False,
 ) -> None:
-    """The paper's phenomenon in two minutes on two cores: two models, two tasks, four seeds, one page.
+    """The paper's phenomenon in a few minutes on two cores: two models, two tasks, four seeds, one page.
 
     Kill it whenever you like: the same command goes on.
     """
