@@ -165,6 +165,11 @@ def test_a_mistake_in_the_file_is_one_line_and_nothing_is_started(
     assert refused("sweep", "file.toml", "--out", "out", *HERE).startswith(line)
 
 
+def test_a_file_that_is_not_there_is_one_line(refused: Refused) -> None:
+    line = "none.toml is no file: name a sweep file, TOML or Python with a list RUNS"
+    assert refused("sweep", "none.toml", "--out", "out", *HERE) == line
+
+
 @pytest.mark.parametrize(
     ("more", "line"),
     [

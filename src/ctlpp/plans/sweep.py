@@ -55,6 +55,8 @@ DATA = [one.name for one in fields(Settings)[1:]]
 
 def read_sweep(path: Path) -> list[PlannedRun]:
     """The plan in a TOML or Python file."""
+    if not path.is_file():
+        raise UserError(f"{path} is no file: name a sweep file, TOML or Python with a list RUNS")
     try:
         if path.suffix == ".py":
             rows = runpy.run_path(str(path)).get("RUNS")
