@@ -26,9 +26,9 @@ from ctlpp.plans.planned import PlannedRun, data_digests
 from ctlpp.plans.sweep import Row, plan_sweep, read_sweep
 from ctlpp.plans.work import LOCAL, End, Outcome, WorkSettings, carry_out
 from ctlpp.report.page import write_report
+from ctlpp.runs.checkpoint import merge_runs
 from ctlpp.runs.folder import read_run
 from ctlpp.runs.history import StepStats
-from ctlpp.runs.merge import merge
 from ctlpp.words import duration, name_seeds
 
 Say = Callable[[str], None]  # told a line for people
@@ -195,7 +195,7 @@ class Sweep:
             if len(new) == 1 and not have:
                 new[0].rename(target)
             elif new:
-                merge(target, [*new, target] if have else new)
+                merge_runs(target, [*new, target] if have else new)
             for piece in found:
                 shutil.rmtree(piece.folder, ignore_errors=True)
             with suppress(OSError):  # not if some are left

@@ -1,4 +1,4 @@
-"""A run folder in training: who may train in it, and checkpoints that survive a kill at any moment.
+"""Writing run folders: who may train in one, checkpoints that survive a kill at any moment, and merging.
 
 A checkpoint is two files, `step-N.safetensors` and `step-N.json`. Each is written beside its place, flushed
 to the disk and renamed; the JSON file comes last and holds the checksum of the other, so a checkpoint is
@@ -15,19 +15,32 @@ Example:
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import safetensors.torch
+import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from ctlpp.files import BusyError, UserError, lock, make_folder, write_atomically, write_json
+from ctlpp.files import (
+    BusyError,
+    FolderKind,
+    UserError,
+    lock,
+    make_folder,
+    write_atomically,
+    write_folder,
+    write_json,
+)
 from ctlpp.runs.folder import FORMAT, MARKS, SAVING, read_config, read_run, shorten
+from ctlpp.runs.history import read_history
+from ctlpp.runs.untrusted import as_list, read_json
 
+RUN = FolderKind("a run", "config.json")
 _KEPT = 2
 _FACTS = {"step": int, "seconds": float, "splits": list, "loss_count": int, "stopped": bool}  # of a run
 _OURS = {*MARKS, "checkpoint", ".lock"}
@@ -56,7 +69,7 @@ def save(run: Path, step: int, tensors: Mapping[str, Tensor], facts: Mapping[str
 
 
 def newest(run: Path) -> Checkpoint | None:
-    """Tensors and facts of the newest checkpoint that is whole, and a line for each newer one that is not."""
+    """Tensors and facts of the newest undamaged checkpoint, and a line for each newer one that is damaged."""
     check_kept(run)
     damaged: list[str] = []
     for path in sorted((run / "checkpoint").glob("step-*.json"), reverse=True):
@@ -121,7 +134,7 @@ def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 @contextmanager
 def claimed(run: Path, config: dict[str, Any], resume: bool) -> Iterator[dict[str, Any]]:
-    """Hold a run folder against other processes; gives the config in it, or writes this one.
+    """Lock a run folder against other processes; yields the config in it, or writes this one.
 
     Refuses a folder with other things in it, one with a run if it is not to be resumed, and one with a run
     of other settings, except that it may get more steps than it had.
@@ -170,8 +183,8 @@ def _check_same(run: Path, found: dict[str, Any], wanted: dict[str, Any]) -> Non
             )
 
 
-def move(run: Path, config: dict[str, Any], here: Mapping[str, Any], step: int) -> str:
-    """Note in a run's config that it goes on elsewhere from a step, if so; gives a line that says it.
+def note_move(run: Path, config: dict[str, Any], here: Mapping[str, Any], step: int) -> str:
+    """Write into a run's config that it goes on elsewhere from a step, if so; returns a line that says it.
 
     here: the config that it would have if it began here. `continued` has the step, and where from there on.
     """
@@ -188,3 +201,43 @@ def _where(config: Mapping[str, Any]) -> str:
     """The machine, precision and versions that a config names, in one line."""
     engine = [str(config["engine"].get(key)) for key in ("device_name", "precision")]
     return ", ".join([*engine, *(f"{name} {version}" for name, version in config["versions"].items())])
+
+
+def merge_runs(target: Path, runs: Sequence[Path]) -> None:
+    """Write the run folder of all seeds of these finished runs, one of which may be the target itself.
+
+    The runs differ in their seeds alone. The new one has a checkpoint if all of them have one, and its config
+    says under `about` where each part was trained.
+    """
+    configs = {run: read_config(run) for run in runs}
+    runs = sorted(runs, key=lambda run: configs[run]["seeds"][0])
+    results = [read_json(run / "result.json") for run in runs]
+    first = configs[runs[0]]
+    about = first["about"] | {"parts": [part for run in runs for part in _parts(configs[run])]}
+    seeds = [seed for run in runs for seed in configs[run]["seeds"]]
+    time = {
+        name: round(sum(one.get(name, 0.0) for one in results), 3) for name in ("seconds", "seconds_aside")
+    }
+    with write_folder(RUN, target, force=True) as folder:
+        write_json(folder / "config.json", first | {"seeds": seeds, "about": about})
+        read_history(*(run / "metrics.parquet" for run in runs)).write(folder / "metrics.parquet")
+        if all((run / "checkpoint").is_dir() for run in runs):
+            _merge_checkpoints(folder, runs, time)
+        every = [seed for one in results for seed in as_list(one.get("seeds"))]
+        write_json(folder / "result.json", results[0] | time | {"seeds": every})
+
+
+def _parts(config: dict[str, Any]) -> list[dict[str, Any]]:
+    """Where the seeds of a run were trained; those of a merged run have been written down."""
+    facts = {name: config.get(name) for name in ("seeds", "engine", "versions", "started", "continued")}
+    return as_list(config["about"].get("parts")) or [facts]
+
+
+def _merge_checkpoints(folder: Path, runs: Sequence[Path], time: dict[str, float]) -> None:
+    """Every tensor has the seeds along its first axis, or rows of the history."""
+    found = [last(run) for run in runs]
+    tensors = {name: torch.cat([own[name] for own, _, _ in found]) for name in found[0][0]}
+    facts = found[0][1] | {"seconds": time["seconds"], "aside": time["seconds_aside"]}
+    assert all(other["splits"] == facts["splits"] for _, other, _ in found)
+    written = {name: value for name, value in facts.items() if name not in ("format", "step", "sha256")}
+    save(folder, facts["step"], tensors, written)

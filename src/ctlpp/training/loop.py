@@ -15,7 +15,6 @@ from torch import Tensor
 from ctlpp.files import Terminated, as_frame, write_json
 from ctlpp.runs import checkpoint
 from ctlpp.runs.history import TRAINING, History, Score, StepStats, tell, to_table
-from ctlpp.runs.untrusted import as_int
 from ctlpp.training.batches import Batches, Split, check_data_matches_run, open_data, read_splits
 from ctlpp.training.crowd import Crowd
 from ctlpp.training.engine import computing_with
@@ -50,7 +49,7 @@ class Run:
     @property
     def threads(self) -> int:
         """How many threads compute it on a CPU."""
-        return as_int(self.config["engine"].get("threads")) or 1
+        return int(self.config["engine"].get("threads") or 1)
 
     def evaluate(self, data: Any, splits: Sequence[str] | None = None) -> list[Score]:
         """Scores of all seeds on other data, as `ctlpp.evaluate` has them."""
@@ -66,10 +65,9 @@ class Run:
 
         With restarts also whether it is chosen.
         """
-        seeds = self.history.results(self.diverged)
         return [
             {"seed": one.number, "diverged": one.diverged_at, **self._choice(one.number), **one.accuracy}
-            for one in seeds
+            for one in self.history.results(self.diverged)
         ]
 
     def _choice(self, seed: int) -> dict[str, bool]:
@@ -116,7 +114,7 @@ class Run:
 
     def restore(self, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
         """Take the state of a checkpoint."""
-        self.crowd.fill(tensors)
+        self.crowd.restore(tensors)
         self.set_diverged(tensors["diverged"])
         both = zip(tensors["metrics.whole"].tolist(), tensors["metrics.real"].tolist(), strict=True)
         rows = ((step, seed, facts["splits"][n], length, *real) for (step, seed, n, length), real in both)
@@ -145,7 +143,7 @@ class Training:
 
     @property
     def over(self) -> bool:
-        """Whether there is no step left."""
+        """Whether no step is left."""
         return self.stopped or self.run.step >= self.stepper.recipe.steps
 
     def fit(self) -> None:
@@ -162,13 +160,15 @@ class Training:
         run = self.run
         self.began, self.began_at, self.earlier = monotonic(), run.step, run.seconds
         self.saved_at, self.reported_at = self.began, 0.0
+        every, last = self.stepper.recipe.eval_every, self.stepper.recipe.steps
         whole = True  # a step and the evaluation that is due after it are done
         with _graceful_interrupt() as interrupted:
             try:
                 while not self.over:
                     whole = False
                     self._advance()
-                    scores = self._evaluate() if self._evaluation_is_due() else None
+                    due = run.step == last or (every > 0 and run.step % every == 0)
+                    scores = self._evaluate() if due else None
                     whole = True
                     self._after_step(scores)
                     if interrupted:
@@ -182,7 +182,7 @@ class Training:
                 raise Interrupted(f"{why}; go on with resume=True") from error
 
     def _finish(self) -> None:
-        """Write the results; and the history anew, which may have been lost since the run was over."""
+        """Write the results, and the history again, in case it was lost after an earlier end."""
         self.run.seconds = self._spent()
         self.run.set_diverged(self.stepper.optimizer.diverged)
         if self.run.folder is not None:
@@ -191,7 +191,7 @@ class Training:
         tell(self.observers, "on_end", self.run)
 
     def _advance(self) -> None:
-        """One step."""
+        """Take one step."""
         run, group = self.run, self.stepper.group
         self.stepper.step(run.step, *self.batches.at(run.step))
         self.loss_sum += self.stepper.losses
@@ -201,12 +201,8 @@ class Training:
             fewer = f"from step {run.step} on each step takes {self.stepper.group} seeds at a time"
             tell(self.observers, "on_note", f"out of memory: {fewer}")
 
-    def _evaluation_is_due(self) -> bool:
-        recipe, step = self.stepper.recipe, self.run.step
-        return step == recipe.steps or (recipe.eval_every > 0 and step % recipe.eval_every == 0)
-
     def _evaluate(self) -> list[Score]:
-        """The scores of all seeds, which are in the history, too."""
+        """The scores of all seeds; they go into the history, too."""
         run, recipe = self.run, self.stepper.recipe
         run.crowd.set_progress(recipe.progress(run.step))
         if self.tally is None or self.tally.group > self.stepper.group:
@@ -261,7 +257,7 @@ class Training:
 
     @contextmanager
     def _timing_overhead(self) -> Iterator[None]:
-        """Count the seconds of what is no training step, once all steps so far are done."""
+        """Wait for all steps so far, then count the seconds as overhead."""
         if self.run.crowd.device.type == "cuda":
             torch.cuda.synchronize(self.run.crowd.device)
         began = monotonic()
@@ -298,10 +294,8 @@ class Training:
         found = checkpoint.newest(run.folder)
         if found is not None:
             self._restore(*found)
-        if not self.over:
-            line = checkpoint.move(run.folder, run.config, here, run.step)
-            if line:
-                tell(self.observers, "on_note", line)
+        if not self.over and (line := checkpoint.note_move(run.folder, run.config, here, run.step)):
+            tell(self.observers, "on_note", line)
         if found is None:
             line = f"nothing is saved in {run.folder} yet: the run begins at step 0"
             tell(self.observers, "on_note", line)
@@ -322,7 +316,7 @@ class Training:
             self.stepper.regroup(engine["seeds_at_a_time"])
 
     def _note_more_steps(self, planned: int) -> None:
-        """Go on with a run that was over; say so if it is not one that was planned with more steps."""
+        """Go on with a run that was over; note what would have been different with more steps planned."""
         recipe, step = self.stepper.recipe, self.run.step
         if recipe.steps == planned:
             return
@@ -337,7 +331,7 @@ class Training:
 
 @contextmanager
 def _graceful_interrupt() -> Iterator[list[KeyboardInterrupt]]:
-    """Let the first Ctrl-C, or SIGTERM, wait for the end of a step; the second one does not wait."""
+    """Hold the first Ctrl-C or SIGTERM back until a step has ended; a second one acts at once."""
     asked: list[KeyboardInterrupt] = []
     if threading.current_thread() is not threading.main_thread():
         yield asked
