@@ -9,10 +9,8 @@ from ctlpp.models.activations import Activations, editing, record, recording
 from ctlpp.models.zoo import MODELS, build
 
 B, T = 3, 5
-CODES, LINEAR = (
-    ("slots", "symrnn", "permrnn"),
-    ("deltanet", "ssm"),
-)  # a state has a share for every class; matrices
+CODES = ("slots", "symrnn", "permrnn")  # their states have a share for every class
+LINEAR = ("deltanet", "ssm")  # … and theirs are matrices
 
 
 def shapes(seen: Activations) -> dict[str, list[tuple[int, ...]]]:
@@ -21,11 +19,10 @@ def shapes(seen: Activations) -> dict[str, list[tuple[int, ...]]]:
 
 def names_and_shapes(name: str) -> dict[str, list[tuple[int, ...]]]:
     sizes = MODELS[name].sizes["quick"]
+    if name == "slots":
+        return {"state": [(B, T + 1, 4)] * sizes["depth"], "readout": [(B, 4)]}
     if name in CODES:
-        return {
-            "state": [(B, T + 1, 4)] * sizes["depth"] if name == "slots" else [(B, 4)] * T,
-            "readout": [(B, 4)],
-        }
+        return {"state": [(B, 4)] * T, "readout": [(B, 4)]}
     D = sizes["width"]
     if name in LINEAR:
         return {"state": [(B, D + 2 * D * D // 4)] * T, "readout": [(B, D)]}

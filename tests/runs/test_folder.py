@@ -2,7 +2,6 @@
 
 import json
 import re
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -49,12 +48,9 @@ def test_protocols_and_presets_are_known_by_their_old_names(tmp_path: Path) -> N
 
 def test_settings_that_a_folder_is_older_than_are_switched_off(tmp_path: Path) -> None:
     make_run(tmp_path / "run", analysed=False, recipe={"steps": 300, "restarts": 2})
-    recipe = only(tmp_path).config["recipe"]
-    assert (recipe["steps"], recipe["restarts"]) == (300, 2)
-    plain = {field.name: field.default for field in fields(Recipe)}
-    assert {name: recipe[name] for name in ("swap", "tied")} == {
-        name: plain[name] for name in ("swap", "tied")
-    }
+    plain = Recipe()
+    expected = {"steps": 300, "restarts": 2, "swap": plain.swap, "tied": plain.tied}
+    assert only(tmp_path).config["recipe"] == expected
 
 
 def test_a_link_to_a_run_is_followed_and_a_link_elsewhere_is_not(tmp_path: Path) -> None:
@@ -145,9 +141,8 @@ def test_a_result_that_training_would_not_have_written_is_damage(tmp_path: Path)
 def test_a_config_with_an_entry_of_another_kind_is_damaged(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", analysed=False)
     good = json.loads((run / "config.json").read_text())
-    for entry in (*good, "recipe.steps", "engine.device", "engine.vectorised", "engine.seeds_at_a_time"):
-        if entry in ("format", "started"):
-            continue
+    engine = [f"engine.{name}" for name in ("device", "vectorised", "seeds_at_a_time", "threads")]
+    for entry in (*good.keys() - {"format", "started"}, "recipe.steps", *engine):
         outer, _, inner = entry.rpartition(".")
         changed = {outer: good[outer] | {inner: 5.5}} if outer else {entry: 5.5}
         (run / "config.json").write_text(json.dumps(good | changed))
@@ -163,10 +158,8 @@ def test_another_version_missing_settings_and_foreign_files_are_told(tmp_path: P
     (make_run(runs / "unset") / "config.json").unlink()
     (runs / "a-model").mkdir()
     (runs / "a-model" / "config.json").write_text('{"architectures": ["Bert"]}')
-    missing, other = (
-        "config.json is missing: the settings are not known",
-        "its config.json is not one of ctlpp",
-    )
+    missing = "config.json is missing: the settings are not known"
+    other = "its config.json is not one of ctlpp"
     assert [(record.name, record.state, record.reason) for record in find_runs([runs])] == [
         ("newer", "version", "written by another version of ctlpp (9.1)"),
         ("unset", "damaged", missing),
@@ -179,21 +172,19 @@ def test_another_version_missing_settings_and_foreign_files_are_told(tmp_path: P
 def test_a_folder_without_a_run_is_the_users_mistake(tmp_path: Path) -> None:
     nowhere, file, written = tmp_path / "nowhere", tmp_path / "file", "as `ctlpp train` writes it"
     file.touch()
-    for folder, line in [
-        (nowhere, f"{nowhere} does not exist: name run folders"),
-        (file, f"{file} is not a folder: name run folders"),
-        (tmp_path, f"no runs in or under {tmp_path}: `ctlpp train` writes one"),
-    ]:
-        with refused(line):
-            find_runs([folder])
     none = f"no run in {tmp_path}: there is no config.json in it"
-    for folder, line in [
-        (nowhere, f"{nowhere} does not exist: name a run folder, {written}"),
-        (file, f"{file} is a file, not a run folder, {written}"),
-        (tmp_path, f"{none}; name a run folder, {written}"),
+    for folder, several, one in [
+        (nowhere, "does not exist: name run folders", f"does not exist: name a run folder, {written}"),
+        (file, "is not a folder: name run folders", f"is a file, not a run folder, {written}"),
     ]:
-        with refused(line):
+        with refused(f"{folder} {several}"):
+            find_runs([folder])
+        with refused(f"{folder} {one}"):
             read_config(folder)
+    with refused(f"no runs in or under {tmp_path}: `ctlpp train` writes one"):
+        find_runs([tmp_path])
+    with refused(f"{none}; name a run folder, {written}"):
+        read_config(tmp_path)
     run = make_run(tmp_path / "deep" / "run", analysed=False)
     with refused(f"{none}; choose one inside, as {run}"):
         read_config(tmp_path)

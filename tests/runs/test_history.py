@@ -1,7 +1,6 @@
 """The history of a run: rules over it, its columns, and the tools it is written for."""
 
 import math
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +10,7 @@ import pytest
 
 from ctlpp.benchmark.dataset import generate
 from ctlpp.runs import history as module
-from ctlpp.runs.history import COLUMNS, History, Score, Tracker, read_history
+from ctlpp.runs.history import COLUMNS, TRAINING, History, Score, Tracker, read_history
 from ctlpp.runs.untrusted import DamagedError
 from ctlpp.training.recipe import Recipe
 from ctlpp.training.train import train
@@ -38,6 +37,15 @@ def test_a_seed_has_learned_from_the_step_on_that_it_stays_above_a_level() -> No
     first, second = history(0.1, 1.0, 0.2, 1.0, 1.0).learned_at(0.95)
     assert (first, second) == (3, 0)
     assert math.isnan(history(0.1, 1.0, 0.2).learned_at(0.95)[0])
+
+
+def test_of_restarts_the_lowest_training_loss_is_chosen_whatever_the_accuracies() -> None:
+    made = History.empty(range(2, 8))
+    losses = {2: 0.4, 3: 0.5, 4: 0.3, 5: 0.1, 6: float("nan"), 7: 0.2}
+    scores = [Score(9, seed, "ood", 0, 1 - loss / 2, 0.0) for seed, loss in losses.items()]
+    made.add([*scores, *(Score(9, seed, TRAINING, 0, float("nan"), x) for seed, x in losses.items())])
+    for restarts, chosen in ((1, [2, 3, 4, 5, 6, 7]), (2, [2, 5, 7]), (3, [2, 5, 7]), (4, [2, 5])):
+        assert made.chosen(restarts) == chosen
 
 
 def test_a_history_comes_back_from_its_files_by_split_length_and_seed(tmp_path: Path) -> None:
@@ -97,12 +105,11 @@ def test_tensorboard_reads_back_the_curves_of_every_seed(tmp_path: Path) -> None
     assert all(math.isfinite(event.value) for name in names for event in events.Scalars(name))
 
 
+@pytest.mark.filterwarnings("ignore")
 def test_weights_and_biases_leaves_an_offline_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WANDB_SILENT", "true")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        pytest.importorskip("wandb")
-        run_with("wandb", tmp_path)
+    pytest.importorskip("wandb")
+    run_with("wandb", tmp_path)
     assert list(tmp_path.glob("wandb/wandb/offline-run-*/run-*.wandb"))
 
 

@@ -1,3 +1,6 @@
+"""Which examples each step reads: rounds, orders, curricula and restarts."""
+
+import json
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -7,8 +10,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from ctlpp.benchmark.dataset import Dataset, generate
+from ctlpp.storage.folder import task_to_dict
 from ctlpp.training.batches import Batches, Split
-from ctlpp.training.recipe import Recipe
+from ctlpp.training.curriculum import find_curriculum
+from ctlpp.training.recipe import Recipe, recipe_for
 from ctlpp.training.train import train
 
 RECIPE = Recipe(batch=4, steps=100)
@@ -57,13 +63,6 @@ def test_with_an_order_per_seed_a_seed_reads_the_same_alone_and_in_a_crowd() -> 
     assert crowd.shapes()[-1][0].shape == (2, 4, 5)
 
 
-def test_a_batch_larger_than_the_data_is_refused() -> None:
-    with pytest.raises(
-        ValueError, match=r"^batch 50 is larger than the data: .* at most 30, or the preset quick$"
-    ):
-        Batches(numbered(n2=10, n3=20), replace(RECIPE, batch=50), [0])
-
-
 def evens_first(progress: float, length: int, tokens: Tensor) -> Tensor:
     return torch.where(tokens[:, 0] % 2 == 0, 1.0, float(progress >= 0.5))
 
@@ -90,11 +89,9 @@ def test_a_weight_is_the_chance_to_take_part() -> None:
 
 def test_a_curriculum_that_makes_no_sense_is_one_line() -> None:
     shape = "the curriculum must give one weight from 0 to 1 for each of 8 examples"
+    none = "the curriculum leaves no examples at step 0: some weights must be above 0"
     wrong: list[tuple[Any, str]] = [
-        (
-            lambda p, n, x: torch.zeros(8),
-            "the curriculum leaves no examples at step 0: some weights must be above 0",
-        ),
+        (lambda p, n, x: torch.zeros(8), none),
         (lambda p, n, x: torch.ones(3), shape),
         (lambda p, n, x: 2 * torch.ones(8), shape),
         (lambda p, n, x: 1 / 0, "the curriculum failed: ZeroDivisionError: division by zero"),
@@ -105,9 +102,7 @@ def test_a_curriculum_that_makes_no_sense_is_one_line() -> None:
 
 
 def test_a_curriculum_is_found_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "my_curricula.py").write_text(
-        "def every(progress, length, tokens): return tokens[:, 0] * 0 + 1"
-    )
+    (tmp_path / "my_curricula.py").write_text("def every(p, length, tokens): return tokens[:, 0] * 0 + 1")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     data = {"train": numbered(n2=8), "iid": numbered(n2=8)}
@@ -126,3 +121,41 @@ def test_a_natural_mix_has_each_length_as_often_as_the_data_and_an_even_one_equa
     seen = Counter(torch.cat([targets for tokens, targets in round_ if tokens.shape[1] == 4]).tolist())
     assert set(seen) == set(range(40)), "all examples of a length come before one is repeated"
     assert set(seen.values()) == {3, 4}
+
+
+@pytest.fixture(scope="module")
+def staged() -> Dataset:
+    sizes = {"symbols": 4, "functions": 12, "max_length": 4, "train": 400, "iid": 20, "ood": 50}
+    return generate("S", protocol="clean", shared_functions=4, shared_symbols=2, **sizes)
+
+
+def test_short_examples_and_shared_functions_come_first(staged: Dataset) -> None:
+    names, groups, split = list(staged.task.functions), staged.task.groups, staged.tensors("train")
+    curriculum = find_curriculum("short_first+shared_first", task_to_dict(staged.task, {}, {}), split)
+    every = Batches(split, Recipe(steps=40, batch=10), [0], curriculum=curriculum)
+    batches = [every.at(step)[0] for step in range(40)]
+    seen = [{names[i] for i in batch.flatten().tolist() if i < len(names)} for batch in batches]
+    assert set().union(*seen[:20]) == {*groups["a1"], *groups["b1"], *groups["o"]}
+    assert set().union(*seen[20:]) == {*names}
+    assert {batch.shape[1] - 2 for batch in batches[:10]} == {2}
+    assert {batch.shape[1] - 2 for batch in batches[10:]} == {2, 4}
+
+
+def test_a_variant_without_shared_functions_is_told_so() -> None:
+    data = generate("R", symbols=4, functions=8, max_length=3, train=100, iid=20, ood=20, protocol="text")
+    line = r"^curriculum shared_first: only the variant S has shared functions; choose another$"
+    recipe = replace(RECIPE, curriculum="shared_first")
+    for where in (data, {name: data.tensors(name) for name in ("train", "iid")}):
+        with pytest.raises(ValueError, match=line):
+            train("rnn", where, seeds=[0], preset="quick", recipe=recipe)
+
+
+def test_a_run_says_which_of_its_restarts_are_chosen(staged: Dataset, tmp_path: Path) -> None:
+    recipe = recipe_for("permrnn", variant="S", steps=40, batch=16, checkpoint_every=0)
+    assert (recipe.curriculum, recipe.restarts) == ("shared_first", 2)
+    run = train("permrnn", staged, seeds=range(6), recipe=recipe, out=tmp_path / "run")
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    chosen = run.history.chosen(2)
+    assert [seed // 2 for seed in chosen] == [0, 1, 2]
+    assert [one["seed"] for one in result["seeds"] if one["chosen"]] == chosen
+    assert [row["seed"] for row in run.table() if row["chosen"]] == chosen

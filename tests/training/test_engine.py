@@ -12,15 +12,9 @@ from tests.training.conftest import Tiny, tiny_splits
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ctlpp.kernels import fast
+from ctlpp.training import engine
 from ctlpp.training.crowd import Crowd, init_crowd
-from ctlpp.training.engine import (
-    activations,
-    find_device,
-    memory_budget,
-    seeds_at_a_time,
-    threads_for,
-    try_kernels,
-)
+from ctlpp.training.engine import activations, find_device, memory_budget, seeds_at_a_time, threads_for
 from ctlpp.training.recipe import Recipe
 from ctlpp.training.step import Stepper, Tally, evaluate
 from ctlpp.training.train import train
@@ -34,9 +28,7 @@ def stepper_of(seeds: int, kind: type[Stepper] = Stepper, **sizes: Any) -> Stepp
     return kind(crowd, RECIPE, seeds)
 
 
-def test_a_crowd_that_does_not_fit_is_split_and_says_so_with_the_same_results(
-    splits: Any, heard: Any
-) -> None:
+def test_a_crowd_that_does_not_fit_is_split_and_says_so(splits: Any, heard: Any) -> None:
     each = sum(activations(stepper_of(7), BATCH))
     run = train(Tiny, splits, seeds=range(7), recipe=RECIPE, memory=5 * each, observers=[heard])
     assert heard.notes == ["7 seeds do not fit into memory together: each step takes them 3 at a time"]
@@ -45,24 +37,14 @@ def test_a_crowd_that_does_not_fit_is_split_and_says_so_with_the_same_results(
     torch.testing.assert_close(run.crowd.weights, whole.crowd.weights, rtol=1e-4, atol=1e-6)
 
 
-def test_activations_grow_with_the_batch() -> None:
-    stepper = stepper_of(1)
-    small, large = (sum(activations(stepper, (TOKENS.repeat(n, 1), TARGETS.repeat(n)))) for n in (1, 10))
-    assert 5 * small < large < 10 * small + 1
-
-
-def test_groups_are_as_equal_as_can_be() -> None:
+def test_groups_are_as_equal_as_can_be_and_on_a_cpu_large_batches_go_one_seed_at_a_time() -> None:
     stepper = stepper_of(10)
     each = sum(activations(stepper, BATCH))
     for fit, group in ((9, 5), (4, 4), (3, 3), (1, 1), (0, 1), (10, 10)):
         assert seeds_at_a_time(stepper, BATCH, fit * (each * 3 // 2))[0] == group
-
-
-def test_on_a_cpu_large_batches_go_one_seed_at_a_time_because_that_is_quickest() -> None:
-    stepper, budget = stepper_of(3, width=32), memory_budget(torch.device("cpu"))
-    batch = TOKENS.repeat(2000, 1), TARGETS.repeat(2000)
-    assert seeds_at_a_time(stepper, batch, budget) == (1, "")
-    assert seeds_at_a_time(stepper, BATCH, budget) == (3, "")
+    large, budget = (TOKENS.repeat(4000, 1), TARGETS.repeat(4000)), memory_budget(torch.device("cpu"))
+    assert seeds_at_a_time(stepper, large, budget) == (1, "")  # which is the fastest there
+    assert seeds_at_a_time(stepper, BATCH, budget) == (10, "")
 
 
 @pytest.fixture
@@ -94,8 +76,8 @@ def test_a_run_keeps_its_threads_when_it_is_resumed_and_gives_them_back(splits: 
     how: Any = {"seeds": [0], "recipe": replace(RECIPE, eval_every=2), "out": tmp_path / "run"}
     with pytest.raises(KeyboardInterrupt):
         train(Tiny, splits, **how, observers=[Counts()])
-    assert json.loads((tmp_path / "run" / "config.json").read_text())["engine"]["threads"] == 1
     config = tmp_path / "run" / "config.json"
+    assert json.loads(config.read_text())["engine"]["threads"] == 1
     config.write_text(config.read_text().replace('"threads": 1', '"threads": 2'))
     train(Tiny, splits, **how, resume=True, observers=[Counts()])
     assert (threads[:2], set(threads[2:])) == ([1, 1], {2})
@@ -135,22 +117,18 @@ def bf16() -> Stepper:
     return stepper
 
 
-def test_kernels_that_fail_on_a_machine_are_left_alone(
-    bf16: Stepper, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_kernels_that_fail_on_a_machine_are_left_alone(bf16: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: object) -> torch.Tensor:
         raise RuntimeError("out of resource: shared memory\nmore")
 
     monkeypatch.setattr(fast, "find", lambda *_: fails)
-    assert try_kernels(bf16, BATCH) == "RuntimeError: out of resource: shared memory"
+    assert engine.try_kernels(bf16, BATCH) == "RuntimeError: out of resource: shared memory"
     assert not bf16.crowd.kernels
     bf16.step(0, *BATCH)  # the reference steps in
     assert bool(bf16.losses.isfinite().all())
 
 
-@pytest.mark.parametrize(
-    "error", [RuntimeError("no descriptors"), torch.OutOfMemoryError("CUDA out of memory")]
-)
+@pytest.mark.parametrize("error", [RuntimeError("no descriptors"), torch.OutOfMemoryError("CUDA")])
 def test_kernels_are_tried_on_the_whole_crowd_as_well_but_its_memory_is_not_their_matter(
     bf16: Stepper, error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -165,12 +143,12 @@ def test_kernels_are_tried_on_the_whole_crowd_as_well_but_its_memory_is_not_thei
     monkeypatch.setattr(fast, "find", lambda *_: gradient)
     monkeypatch.setattr(Stepper, "update", lambda *_: None)
     reason = "" if isinstance(error, torch.OutOfMemoryError) else "RuntimeError: no descriptors"
-    assert try_kernels(bf16, BATCH) == reason
+    assert engine.try_kernels(bf16, BATCH) == reason
     assert bf16.crowd.kernels == (reason == "")
     assert sizes[:2] == [1, 3]
 
 
-def test_the_number_of_a_gpu_must_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpu_by_its_number_or_of_apple_is_taken_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[int] = []
     stand_ins = {"is_available": lambda: True, "device_count": lambda: 2, "set_device": taken.append}
     for name, stand_in in stand_ins.items():
@@ -179,6 +157,8 @@ def test_the_number_of_a_gpu_must_be_there(monkeypatch: pytest.MonkeyPatch) -> N
     assert taken == [1], "kernels are launched there, too"
     with pytest.raises(ValueError, match=r"^device cuda:2: this machine has cuda:0 to cuda:1$"):
         find_device("cuda:2")
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    assert find_device("mps") == torch.device("mps")
 
 
 class NoDoubles(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -198,11 +178,6 @@ def test_steps_and_evaluations_need_no_float64_where_there_is_none(monkeypatch: 
     known = [s.accuracy for s in evaluate(Tally.of(crowd), splits, 0) if (s.split, s.length) == ("iid", 2)]
     with NoDoubles():  # type: ignore[no-untyped-call]
         stepper = Stepper(crowd, RECIPE, group=2)
-        right = Tally.of(crowd).over(tokens, targets, 5)[:, 0]
+        right = Tally.of(crowd).sum_over(tokens, targets, 5)[:, 0]
         stepper.step(0, tokens, targets)
     assert right.tolist() == [len(targets) * accuracy for accuracy in known]
-
-
-def test_apples_gpu_is_taken_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
-    assert find_device("mps") == torch.device("mps")

@@ -79,19 +79,6 @@ def test_an_own_loss_sees_the_progress_of_the_training_and_is_reported(splits: A
     assert reported[2] == pytest.approx(2 * smooth.item(), rel=1e-5)
 
 
-def test_a_run_may_use_a_curriculum(splits: Any) -> None:
-    asked = []
-
-    def short_first(progress: float, length: int, tokens: Tensor) -> Tensor:
-        asked.append((progress, length))
-        return torch.full((len(tokens),), float(length <= 1 + 3 * progress))
-
-    run = train(Tiny, splits, seeds=[0, 1], recipe=RECIPE, curriculum=short_first)
-    assert run.config["recipe"]["curriculum"].endswith("short_first")
-    assert (0.0, 1) in asked
-    assert not torch.equal(run.crowd.weights, train(Tiny, splits, seeds=[0, 1], recipe=RECIPE).crowd.weights)
-
-
 class Library(nn.Module):
     """nn.LSTM has no vectorised form."""
 
@@ -105,43 +92,37 @@ class Library(nn.Module):
         return logits
 
 
-def test_a_module_that_cannot_be_vectorised_says_so_and_trains_one_after_the_other(
+class Asks(Annealed):
+    def forward(self, tokens: Tensor) -> Tensor:
+        logits = super().forward(tokens)
+        return logits * (logits.sum().item() != 0)
+
+
+def test_modules_that_cannot_be_vectorised_say_why_and_train_one_after_the_other(
     splits: Any, heard: Any
 ) -> None:
-    run = train(Library, splits, seeds=[0, 4], recipe=RECIPE, observers=[heard])
-    (note,) = heard.notes
-    assert note.startswith("Library cannot be vectorised (")
-    assert note.endswith("): its seeds train one after the other")
-    assert "\n" not in note
-    alone = train(Library, splits, seeds=[4], recipe=RECIPE, observers=[])
-    torch.testing.assert_close(run.crowd.weights[1], alone.crowd.weights[0])
+    for factory in (Library, Asks):
+        run = train(factory, splits, seeds=[0, 4], recipe=RECIPE, observers=[heard])
+        note = heard.notes.pop()
+        assert note.startswith(f"{factory.__name__} cannot be vectorised (")
+        assert note.endswith("): its seeds train one after the other")
+        assert "\n" not in note
+        alone = train(factory, splits, seeds=[4], recipe=RECIPE, observers=[])
+        torch.testing.assert_close(run.crowd.weights[1], alone.crowd.weights[0])
+    assert ".item() on a Tensor.)" in note  # without PyTorch's advice to those who develop it
 
 
-def test_the_reason_against_vectorising_is_without_advice_to_pytorchs_developers(
-    splits: Any, heard: Any
-) -> None:
-    class Asks(Annealed):
-        def forward(self, tokens: Tensor) -> Tensor:
-            logits = super().forward(tokens)
-            return logits * (logits.sum().item() != 0)
-
-    train(Asks, splits, seeds=[0, 4], recipe=replace(RECIPE, steps=1, warmup=0), observers=[heard])
-    (note,) = heard.notes
-    assert note.startswith("Asks cannot be vectorised (")
-    assert ".item() on a Tensor.)" in note
+class Noisy(Annealed):
+    def forward(self, tokens: Tensor) -> Tensor:
+        return super().forward(tokens) + torch.empty(4).cauchy_()
 
 
-def test_a_model_that_breaks_or_uses_the_global_generator_in_training_is_refused_in_one_line(
-    splits: Any,
-) -> None:
-    class Noisy(Annealed):
-        def forward(self, tokens: Tensor) -> Tensor:
-            return super().forward(tokens) + torch.empty(4).cauchy_()
+class Broken(Annealed):
+    def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
+        raise RuntimeError("no\nway")
 
-    class Broken(Annealed):
-        def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
-            raise RuntimeError("no\nway")
 
+def test_a_model_that_breaks_or_uses_the_global_generator_is_refused_in_one_line(splits: Any) -> None:
     with pytest.raises(ValueError, match=r"^the model draws from the global random generator in forward"):
         train(Noisy, splits, seeds=[0], recipe=RECIPE)
     with pytest.raises(ValueError, match=r"^the model failed in a training step: RuntimeError: no$"):

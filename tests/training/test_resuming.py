@@ -1,10 +1,14 @@
-"""Run folders that are taken up again, or must not be."""
+"""Run folders that are taken up again, also after being killed, or must not be."""
 
 import json
 import os
+import random
 import re
 import shutil
 import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +17,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.training.conftest import RECIPE, Heard, Tiny, rows
+from tests.training.conftest import RECIPE, Heard, Tiny, rows, tiny_splits
 
 from ctlpp.files import lock
 from ctlpp.runs import checkpoint
@@ -22,6 +26,7 @@ from ctlpp.training.loop import Interrupted, Run
 from ctlpp.training.train import load_run, train
 
 Go = Callable[..., Run]
+LONG = replace(RECIPE, steps=120, eval_every=7)
 
 
 @pytest.fixture
@@ -81,9 +86,7 @@ def test_an_evaluation_that_is_interrupted_is_made_up_for(
     assert rows(run) == rows(tmp_path / "whole")
 
 
-def test_a_finished_run_is_not_trained_again_but_lost_files_are_made_up_for(
-    go: Go, run: Path, heard: Any
-) -> None:
+def test_a_finished_run_is_not_trained_again_but_gets_lost_files_back(go: Go, run: Path, heard: Any) -> None:
     first = go()
     history, result = rows(run), json.loads((run / "result.json").read_text())
     (run / "metrics.parquet").write_bytes(b"PAR1")
@@ -115,18 +118,13 @@ def test_a_finished_run_gets_more_steps_as_if_it_had_had_them_from_the_start(
     assert json.loads((run / "result.json").read_text())["steps"] == 30
     with refused("has steps 30, not 20: resume with the same settings"):
         go(resume=True)
-
-
-def test_more_steps_than_a_schedule_was_planned_for_are_told(go: Go, heard: Any) -> None:
-    cosine = replace(RECIPE, schedule="cosine")
-    go(recipe=cosine)
-    assert go(recipe=replace(cosine, steps=30), resume=True, observers=[heard]).step == 30
+    cosine: Any = {"out": tmp_path / "cosine", "observers": [heard]}
+    go(**cosine, recipe=replace(RECIPE, schedule="cosine"))
+    go(**cosine, recipe=replace(longer, schedule="cosine"), resume=True)
     assert heard.notes == ["up to step 20 the learning rate was that of a run of 20 steps, not of 30"]
 
 
-def test_an_observer_stops_the_run_cleanly_and_more_steps_take_it_up_again(
-    go: Go, run: Path, tmp_path: Path
-) -> None:
+def test_an_observer_stops_the_run_and_more_steps_resume_it(go: Go, run: Path, tmp_path: Path) -> None:
     whole = go(out=tmp_path / "whole", recipe=replace(RECIPE, steps=30))
     stopped = go(observers=[SimpleNamespace(on_evaluate=lambda step, scores: step == 10)])
     assert stopped.step == load_run(run, Tiny).step == 10
@@ -177,9 +175,7 @@ def test_a_full_disk_is_one_line_and_leaves_the_older_checkpoint(
         real(handle)
 
     monkeypatch.setattr(os, "fsync", fills_up)
-    with pytest.raises(
-        ValueError, match=r"^cannot write .*: No space left on device; what was there before is unch"
-    ):
+    with pytest.raises(ValueError, match=r"^cannot write .*: No space left on device; what was there befor"):
         go()
     monkeypatch.undo()
     found = checkpoint.newest(run)
@@ -256,3 +252,45 @@ def test_a_checkpoint_that_lacks_an_entry_is_damaged_and_the_only_one_is_the_end
         path.write_text(json.dumps({key: value for key, value in facts.items() if key != entry}))
         with refused(f"{path} is damaged ({entry} is None), {end}: train it again in a new folder"):
             checkpoint.newest(run)
+
+
+class Ready:
+    def on_start(self, config: object, step: int) -> None:
+        print(step, flush=True)
+
+
+def work(out: Path | str, observer: object) -> None:
+    torch.set_num_threads(1)
+    run = {"seeds": [0, 3], "recipe": LONG, "out": out, "resume": Path(out).exists()}
+    train(Tiny, tiny_splits(), **run, observers=[observer])  # type: ignore[arg-type]
+
+
+def test_killed_at_random_moments_a_run_ends_as_if_nothing_had_happened(tmp_path: Path) -> None:
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    command = f"from tests.training.test_resuming import Ready, work; work({str(cut)!r}, Ready())"
+    chance, began = random.Random(1), []
+    for _ in range(2):
+        process = subprocess.Popen(
+            [sys.executable, "-c", command], cwd=Path(__file__).parents[2], stdout=subprocess.PIPE
+        )
+        assert process.stdout is not None
+        began.append(int(process.stdout.readline()))
+        time.sleep(chance.uniform(0.05, 0.2))
+        process.kill()
+        process.communicate()
+    (cut / ".metrics.parquet.1.part").write_bytes(b"half")  # whose process was killed
+    heard = Heard()
+    for folder in (cut, whole):
+        work(folder, heard)
+    assert not list(cut.rglob("*.part"))
+    began.append(heard.started[0])
+    assert began == sorted(began)
+    assert began[-1] > 0
+    ours, theirs = (checkpoint.last(folder) for folder in (cut, whole))
+    assert ours[1]["step"] == theirs[1]["step"] == 120
+    assert ours[0].keys() == theirs[0].keys()
+    for name, tensor in ours[0].items():
+        torch.testing.assert_close(tensor, theirs[0][name], rtol=0, atol=0, equal_nan=True)
+    assert rows(cut) == rows(whole)
+    results = [json.loads((folder / "result.json").read_text())["seeds"] for folder in (cut, whole)]
+    assert results[0] == results[1]

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 import torch
+from tests.training.conftest import Tiny
 from torch import Tensor, nn
 
 from ctlpp.benchmark.dataset import Dataset, generate
 from ctlpp.models.activations import record
-from ctlpp.models.zoo import Factory, find_model, make_model, tie
+from ctlpp.models.zoo import find_model, make_model, tie
 from ctlpp.training import swap
 from ctlpp.training.loop import Interrupted
 from ctlpp.training.recipe import Recipe
@@ -19,12 +20,12 @@ from ctlpp.training.train import load_run, train
 
 RECIPE = Recipe(steps=8, batch=16, lr=0.01, warmup=2, eval_every=4, checkpoint_every=4, swap=0.5, tied=True)
 SIZES = {"embedding": 8, "width": 8}
+SMALL: Any = {"symbols": 4, "functions": 8, "max_length": 3, "train": 300, "iid": 20, "ood": 30}
 
 
 @pytest.fixture(scope="module")
 def data() -> Dataset:
-    sizes = {"symbols": 4, "functions": 8, "max_length": 3, "train": 300, "iid": 20, "ood": 30}
-    return generate("R", protocol="text", **sizes)
+    return generate("R", protocol="text", **SMALL)
 
 
 class Columns(nn.Module):
@@ -42,15 +43,10 @@ class Columns(nn.Module):
         return logits
 
 
-def models() -> dict[str, Factory]:
-    names = ("lstm_uni", "gru", "symrnn", "permrnn")
-    zoo: dict[str, Factory] = {name: find_model(name, "quick")[1] for name in names}
-    return zoo | {"Columns": Columns}
-
-
-@pytest.mark.parametrize("name", models())
+@pytest.mark.parametrize("name", ["lstm_uni", "gru", "symrnn", "permrnn", "Columns"])
 def test_a_swap_is_as_if_the_others_prefix_had_been_read(name: str) -> None:
-    model, tokens = models()[name](13, 4), torch.randint(8, (30, 6))
+    factory = Columns if name == "Columns" else find_model(name, "quick")[1]
+    model, tokens = factory(13, 4), torch.randint(8, (30, 6))
     tokens[:, -2:] = torch.stack([torch.randint(8, 12, (30,)), torch.full((30,), 12)], dim=1)
     as_read = tokens.clone()
     with Streams(torch.tensor(1)):
@@ -118,29 +114,13 @@ def test_a_tied_classifier_scores_by_the_symbols_embeddings() -> None:
 
 def test_what_cannot_be_swapped_or_tied_is_told_in_one_line(data: Dataset) -> None:
     unseen = "the model failed in a training step: UserError: swap: the model passes no state through ctlpp"
-    wide = (
-        "tied: gru must have an nn.Embedding `embed` and an nn.Linear `classify` of one width; leave it out"
-    )
-    sizes = {"symbols": 4, "functions": 8, "max_length": 3, "train": 300, "iid": 20, "ood": 30}
-    reversed_ = generate("R", protocol="text", order="left-to-right", **sizes)
+    wide = "tied: gru must have an nn.Embedding `embed` and an nn.Linear `classify` of one width; leave it "
+    reversed_ = generate("R", protocol="text", order="left-to-right", **SMALL)
     cases: list[tuple[Any, Dataset, dict[str, int], str]] = [
-        (Blind, data, {}, unseen),
-        ("gru", data, {"width": 7}, wide),
-        ("gru", reversed_, {}, "swap: the data must be written right-to-left"),
+        (Tiny, data, {}, unseen),
+        ("gru", data, SIZES | {"width": 7}, wide),
+        ("gru", reversed_, SIZES, "swap: the data must be written right-to-left"),
     ]
-    for model, given, changes, line in cases:
-        own = {} if model is Blind else SIZES | changes
+    for model, given, sizes, line in cases:
         with pytest.raises(ValueError, match=f"^{line}"):
-            train(model, given, seeds=[0], recipe=RECIPE, preset="quick", sizes=own)
-
-
-class Blind(nn.Module):
-    """Shows nothing of its state."""
-
-    def __init__(self, vocab_size: int, n_classes: int) -> None:
-        super().__init__()
-        self.embed, self.classify = nn.Embedding(vocab_size, 8), nn.Linear(8, n_classes)
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        logits: Tensor = self.classify(self.embed(tokens).mean(1))
-        return logits
+            train(model, given, seeds=[0], recipe=RECIPE, preset="quick", sizes=sizes)

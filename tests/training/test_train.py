@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 from tests.training.conftest import RECIPE, Tiny, rows
-from torch import Tensor, nn
+from torch import nn
 
 from ctlpp.training.train import accuracy, load_run, train
 
@@ -51,7 +51,7 @@ def test_a_saved_run_is_loaded_with_its_weights_settings_and_history(tmp_path: P
     assert [s.accuracy for s in scores if s.length == 0] == [row["iid"] for row in run.table()]
     tokens, targets = splits["iid"][3]
     right = (again.crowd.member(2)(tokens).argmax(-1) == targets).float().mean().item()
-    assert right == pytest.approx(next(s.accuracy for s in scores if (s.seed, s.length) == (2, 3)))
+    assert [s.accuracy for s in scores if (s.seed, s.length) == (2, 3)] == pytest.approx([right])
 
 
 def test_evaluation_is_in_float32_also_when_training_is_in_bf16(splits: Any) -> None:
@@ -79,32 +79,19 @@ def test_accuracy_of_a_plain_module_is_that_of_its_crowd_and_leaves_its_mode(spl
         accuracy(lambda tokens: torch.zeros(len(tokens), 2), splits, ["iid"], batch=5)
 
 
-class Wide(nn.Module):
-    def forward(self, tokens: Tensor) -> Tensor:
-        return tokens[:, :3].float()
-
-
 def test_bad_input_is_one_line_and_leaves_no_folder(splits: Any, tmp_path: Path) -> None:
     usual = {"model": Tiny, "data": splits, "seeds": [0], "recipe": RECIPE, "out": tmp_path / "run"}
+    large = replace(RECIPE, batch=1000)
     mistakes: list[tuple[dict[str, Any], str]] = [
-        ({"model": "gpt"}, "unknown model 'gpt': choose from lstm, transformer, ndr"),
         ({"model": 3}, "model of type int: give a name, package.module:factory or a callable"),
-        ({"model": "nowhere:model"}, "model 'nowhere:model': cannot import nowhere"),
-        ({"model": lambda v, c: Wide()}, "it should return"),
         ({"seeds": 3}, "seeds 3: give several numbers, such as range(3)"),
-        ({"seeds": []}, "no seeds: give at least one"),
         ({"data": "data/R"}, "data/R does not exist; name a dataset folder, as `ctlpp generate` writes it"),
         ({"data": 5}, "data of type int: give a dataset or its folder, or a dictionary of splits"),
-        ({"preset": "slow"}, "preset slow: choose from authors, text, quick"),
         ({"splits": ["iid", "odd"]}, "unknown split 'odd': choose from train, iid, ood"),
         ({"device": "cuda:x"}, "device cuda:x: choose from auto, cpu, cuda, mps"),
         ({"device": "cuda"}, "device cuda: PyTorch finds no CUDA GPU on this machine; use cpu"),
         ({"device": "mps"}, "device mps: PyTorch finds no Apple GPU on this machine; use cpu"),
-        (
-            {"recipe": replace(RECIPE, batch=1000)},
-            "batch 1000 is larger than the data: there are 120 training",
-        ),
-        ({"sizes": {"depth": 2}}, "the factory raised TypeError"),
+        ({"recipe": large}, "larger than the data: there are 120 training examples; use at most 120, or the"),
     ]
     for wrong, text in mistakes:
         with pytest.raises(ValueError, match=re.escape(text)) as caught:

@@ -27,9 +27,9 @@ Example:
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import partial
-from threading import get_ident
 from typing import Any
 
 import torch
@@ -41,7 +41,7 @@ Edit = Callable[[str, int, Tensor], Tensor]  # (name, how many of that name came
 
 @dataclass(frozen=True)
 class _Look:
-    """What happens to the activations of one thread's models."""
+    """What happens to the activations of this thread's models."""
 
     seen: Activations | None = None  # where `record` notes them
     edit: Edit | None = None
@@ -49,32 +49,31 @@ class _Look:
     calls: Counter[str] = field(default_factory=Counter)  # name -> how often it was edited
 
 
-_looks: dict[int, _Look] = {}  # by thread; empty while nobody looks
+_look: ContextVar[_Look | None] = ContextVar("look", default=None)
 
 
 def record(name: str, value: Tensor) -> Tensor:
     """Return `value`, inside `editing` what the edit makes of it; inside `recording`, also note it."""
-    if not _looks or (look := _looks.get(get_ident())) is None:
+    look = _look.get()
+    if look is None:
         return value
     if look.edit is not None and look.inside:
         value = _edit(look, name, value)
     elif look.edit is not None:
         value = _Outside.apply(value, partial(_edit, look, name))  # type: ignore[no-untyped-call]
     if look.seen is not None:
-        _Outside.apply(value, partial(_note, look, name))  # type: ignore[no-untyped-call]
+        _Outside.apply(value, partial(_note, look.seen, name))  # type: ignore[no-untyped-call]
     return value
 
 
 def _edit(look: _Look, name: str, value: Tensor) -> Tensor:
     assert look.edit is not None
-    index = look.calls[name]
     look.calls[name] += 1
-    return look.edit(name, index, value)
+    return look.edit(name, look.calls[name] - 1, value)
 
 
-def _note(look: _Look, name: str, value: Tensor) -> Tensor:
-    assert look.seen is not None
-    look.seen.setdefault(name, []).append(value)
+def _note(seen: Activations, name: str, value: Tensor) -> Tensor:
+    seen.setdefault(name, []).append(value)
     return torch.empty_like(value)
 
 
@@ -121,12 +120,8 @@ def editing(edit: Edit, inside: bool = False) -> Iterator[None]:
 
 @contextmanager
 def _looking(**changes: Any) -> Iterator[None]:
-    outer = _looks.get(get_ident())
-    _looks[get_ident()] = replace(outer or _Look(), **changes)
+    before = _look.set(replace(_look.get() or _Look(), **changes))
     try:
         yield
     finally:
-        if outer is None:
-            del _looks[get_ident()]
-        else:
-            _looks[get_ident()] = outer
+        _look.reset(before)

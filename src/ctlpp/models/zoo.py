@@ -123,22 +123,17 @@ def find_model(
             raise UserError(f"unknown model {model!r}: choose from {choices}")
         maker, every = MODELS[model].factory, MODELS[model].sizes[preset] | sizes
         _check_sizes(model, maker, sizes, every)
-        return model, lambda vocab_size, n_classes: maker(vocab_size, n_classes, **every), every
-    if isinstance(model, str):
-        name, own = model, load_callable(model)
-    elif isinstance(model, nn.Module):
-        kind = type(model).__name__
+        return model, partial(maker, **every), every
+    kind = type(model).__name__
+    if isinstance(model, nn.Module):
         raise UserError(
             f"model: one {kind} cannot be all seeds; give what makes it: {kind}, without brackets"
         )
-    elif callable(model):
-        own = model
-        name = name_of(model)
-    else:
-        raise UserError(
-            f"model of type {type(model).__name__}: give a name, package.module:factory or a callable"
-        )
-    return name, lambda vocab_size, n_classes: own(vocab_size, n_classes, **sizes), sizes
+    if isinstance(model, str):
+        return model, partial(load_callable(model), **sizes), sizes
+    if not callable(model):
+        raise UserError(f"model of type {kind}: give a name, package.module:factory or a callable")
+    return name_of(model), partial(model, **sizes), sizes
 
 
 def _check_sizes(model: str, factory: Callable[..., nn.Module], chosen: Sizes, every: Sizes) -> None:
@@ -161,25 +156,21 @@ def _check_sizes(model: str, factory: Callable[..., nn.Module], chosen: Sizes, e
         raise UserError(f"‹size› width={width}: must be a multiple of the heads, {heads}")
 
 
-def _is_whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= LARGEST
-
-
-def _is_share(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1
+def _is_whole(value: Any) -> bool:
+    return type(value) is int and 1 <= value <= LARGEST
 
 
 _WHOLE = f"a whole number from 1 to {LARGEST}"
-_RULES: dict[Any, tuple[Callable[[object], bool], str]] = {  # by the annotation of the keyword argument
+_RULES: dict[Any, tuple[Callable[[Any], bool], str]] = {  # by the annotation of the keyword argument
     int: (_is_whole, _WHOLE),
     int | None: (lambda value: value is None or _is_whole(value), f"{_WHOLE}, or None"),
-    float: (_is_share, "a number from 0 to below 1"),
-    bool: (lambda value: isinstance(value, bool), "True or False"),
+    float: (lambda value: type(value) in (int, float) and 0 <= value < 1, "a number from 0 to below 1"),
+    bool: (lambda value: type(value) is bool, "True or False"),
 }
 
 
 def name_of(own: Callable[..., Any]) -> str:
-    """`package.module:function` of a callable, with what a partial one fixes; for `config.json`."""
+    """The name of a callable, as in `config.json`: `package.module:function`, with what a partial fixes."""
     if isinstance(own, partial):
         fixed = [*map(repr, own.args), *(f"{key}={value!r}" for key, value in own.keywords.items())]
         return f"{name_of(own.func)}({', '.join(fixed)})"
@@ -201,10 +192,9 @@ def load_callable(name: str, kind: str = "model", what: str = "factory") -> Any:
         module = importlib.import_module(module_name)
     except Exception as error:
         missing = isinstance(error, ModuleNotFoundError)
-        remedy = "; start where it lies, or name its folder in PYTHONPATH" if missing else ""
-        raise UserError(
-            f"{kind} {name!r}: cannot import {module_name}: {error_line(error)}{remedy}"
-        ) from error
+        remedy = "; start where it lies, or name its folder in PYTHONPATH" * missing
+        why = f"cannot import {module_name}: {error_line(error)}{remedy}"
+        raise UserError(f"{kind} {name!r}: {why}") from error
     if not hasattr(module, attribute):
         raise UserError(f"{kind} {name!r}: {module_name} has no {attribute!r}")
     found = getattr(module, attribute)

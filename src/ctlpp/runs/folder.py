@@ -15,14 +15,22 @@ from types import NoneType
 from typing import Any
 
 from ctlpp.files import UserError
-from ctlpp.runs import untrusted
 from ctlpp.runs.history import COLUMNS, SeedResult, read_history
-from ctlpp.runs.untrusted import DamagedError, as_dict, as_float, as_int, as_str
+from ctlpp.runs.untrusted import (
+    DamagedError,
+    as_dict,
+    as_float,
+    as_int,
+    as_list,
+    as_str,
+    read_columns,
+    read_json,
+)
 from ctlpp.words import OLD_PRESETS, OLD_PROTOCOLS
 
 FORMAT = 1  # of run folders and checkpoints; raised when an older one cannot be continued
 SAVING = ("checkpoint_every", "checkpoint_minutes")  # settings of a recipe that leave the results alone
-SINCE = {"swap": 0.0, "tied": False, "restarts": 1}  # settings of a recipe that older folders do not have
+LATER_SETTINGS = {"swap": 0.0, "tied": False, "restarts": 1}  # settings that older recipes lack
 MARKS = ("config.json", "result.json", "metrics.parquet")  # a folder with one of these may be a run
 _INSIDE = ("analysis", "checkpoint")  # folders of a run
 _KINDS: dict[str, type | tuple[type, ...]] = {  # of what is read from a config
@@ -31,6 +39,7 @@ _KINDS: dict[str, type | tuple[type, ...]] = {  # of what is read from a config
     **dict.fromkeys(("variant", "protocol"), (str, NoneType)),
     **dict.fromkeys(("vocab_size", "n_classes", "parameters", "recipe.steps", "engine.seeds_at_a_time"), int),
     "engine.vectorised": bool,
+    "engine.threads": (int, NoneType),  # older folders have none
     "seeds": list,
     "task": (dict, NoneType),
 }
@@ -97,9 +106,9 @@ def find_runs(folders: Sequence[Path]) -> list[RunRecord]:
 
 
 def run_folders(folder: Path) -> Iterator[Path]:
-    """Folders that look like runs; those within a run are its own affair.
+    """Folders that look like runs; folders inside a run are skipped.
 
-    Links come last, and are followed to a run only, not to folders that contain some: there is no way round.
+    Links come last. They are followed to a run only, not to folders that contain some: no circles.
     """
     links: list[Path] = []
     for place, below, files in os.walk(folder):
@@ -127,20 +136,20 @@ def _natural(name: str) -> list[str | int]:
 
 
 def read_run(folder: Path, name: str = "", *, with_history: bool = False) -> RunRecord:
-    """What a folder says of itself. with_history: a run whose history cannot be read is damaged, too."""
+    """The record of a folder. with_history: a run whose history cannot be read counts as damaged, too."""
     record = _read_config(RunRecord(folder, name or folder.name, ""))
     if record.state:
         return record
     try:
         if not (folder / "result.json").is_file():
             return _read_unfinished(record)
-        result = untrusted.read_json(folder / "result.json")
-        entries = [as_dict(entry) for entry in untrusted.as_list(result.get("seeds"))]
+        result = read_json(folder / "result.json")
+        entries = [as_dict(entry) for entry in as_list(result.get("seeds"))]
         if [entry.get("seed") for entry in entries] != record.config["seeds"]:
             raise DamagedError("result.json has other seeds than config.json")
         seeds = tuple(map(_read_seed, entries))
         if with_history:
-            untrusted.read_columns(folder / "metrics.parquet", COLUMNS)
+            read_columns(folder / "metrics.parquet", COLUMNS)
     except DamagedError as error:
         return replace(record, state="damaged", reason=str(error))
     steps, seconds = as_int(result.get("steps")), as_float(result.get("seconds"))
@@ -166,13 +175,13 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 
 def _read_config(record: RunRecord) -> RunRecord:
-    """With the config; with a state and reason only if there is something wrong."""
+    """The record with its config; with a state and a reason only if something is wrong."""
     folder = record.folder
     if not (folder / "config.json").is_file():
         state = "damaged" if (folder / "result.json").is_file() else "foreign"
         return replace(record, state=state, reason="config.json is missing: the settings are not known")
     try:
-        config = untrusted.read_json(folder / "config.json")
+        config = read_json(folder / "config.json")
     except DamagedError as error:
         return replace(record, state="damaged", reason=str(error))
     if not {"model", "seeds", "recipe"} <= config.keys():
@@ -191,9 +200,9 @@ def _read_config(record: RunRecord) -> RunRecord:
 
 
 def _rename(config: dict[str, Any]) -> dict[str, Any]:
-    """With the names that protocols and presets have today, and the settings that recipes have got since."""
+    """The config with today's names of protocols and presets, and with later settings of recipes."""
     recipe = as_dict(config.get("recipe"))
-    for name, value in SINCE.items():
+    for name, value in LATER_SETTINGS.items():
         recipe.setdefault(name, value)
     for place, key, names in (
         (config, "preset", OLD_PRESETS),

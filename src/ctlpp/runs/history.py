@@ -80,7 +80,7 @@ class SeedResult:
 
 
 def accuracies(seeds: Iterable[SeedResult], split: str, length: int = 0) -> list[float]:
-    """Of the seeds that count: one that diverged is part of no mean, and is not solved. length 0: all."""
+    """The accuracies on a split of the seeds that did not diverge. length 0: all lengths together."""
     trained = (seed for seed in seeds if not seed.diverged)
     found = [
         seed.by_length.get(split, {}).get(length) if length else seed.accuracy.get(split) for seed in trained
@@ -256,7 +256,7 @@ class StepStats:
 
 
 def read_observers(given: Any) -> tuple[object, ...]:
-    """Several observers, one, or none; refused is one with a method that nothing calls, or without any."""
+    """Several observers, one, or none. Refuses one with a method that nothing calls, or without any."""
     observers = tuple(given or ()) if isinstance(given, Iterable | None) else (given,)
     for observer in observers:
         methods = [name for name in dir(observer) if name.startswith("on_")]
@@ -268,14 +268,14 @@ def read_observers(given: Any) -> tuple[object, ...]:
 
 
 def tell(observers: Sequence[object], event: str, *facts: object) -> bool:
-    """Call a method of every observer that has it; whether any of them answers True: training is to stop."""
+    """Call a method of every observer that has it. True if one of them answers True: training is to stop."""
     methods = [getattr(observer, event, None) for observer in observers]
     answers = [method(*facts) for method in methods if method is not None]
     return any(answer is True for answer in answers)
 
 
 class Notes:
-    """Prints the notes on stderr and nothing else; what a run has unless told otherwise."""
+    """The default observer of a run: prints notes on stderr and nothing else."""
 
     def on_note(self, line: str) -> None:
         """Print it."""

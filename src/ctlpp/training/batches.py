@@ -5,8 +5,8 @@ batches (a last partial batch is left out), and the batches of all lengths come 
 fewer examples than one batch fills a single batch by repeating them, so that it is not lost. With
 `length_mix="even"` every length has the same number of batches in a round, however many examples it has.
 
-A *curriculum* (see `ctlpp.training.curriculum`) decides which examples take part in a round. What takes part
-is repeated to fill the round, which then has no more batches than a twentieth of the training.
+A *curriculum* (see `ctlpp.training.curriculum`) decides which examples take part in a round. They are
+repeated to fill it, and a round is then at most a twentieth of the training.
 
 Example:
     >>> data = {2: (torch.zeros(8, 4, dtype=torch.int64), torch.zeros(8, dtype=torch.int64))}
@@ -52,30 +52,33 @@ class Data:
 
 
 def read_data(data: Any, splits: Sequence[str] | None = None, *, train: bool = True) -> Data:
-    """Some splits of a dataset, its folder or a dictionary: those to evaluate, by default iid and ood.
+    """Splits of a dataset, its folder or a dictionary. splits: those to evaluate, by default iid and ood.
 
     train: whether that split is needed, too.
     """
     data = open_data(data)
-    task = None if isinstance(data, Mapping) else data.task
-    names = list(data if task is None else data.splits)
+    names = list(data if isinstance(data, Mapping) else data.splits)
     usual = [name for name in ("iid", "ood", "ood_independent") if name in names]
     default = usual or [name for name in names if name != "train"]
-    held_out = default if splits is None else list(splits)
-    tensors = read_splits(data, ["train"] * train + held_out)
+    held_out = tuple(default if splits is None else splits)
+    tensors = read_splits(data, [*["train"] * train, *held_out])
     if TRAINING in tensors:
         raise UserError(f"a split cannot be called {TRAINING!r}: that is the name of the training loss")
-    pairs = [pair for split in tensors.values() for pair in split.values() if len(pair[1])]
-    if empty := [name for name, split in tensors.items() if not any(len(two) for _, two in split.values())]:
-        raise UserError(f"the split {empty[0]!r} has no examples")
+    for name, split in tensors.items():
+        if not any(len(targets) for _, targets in split.values()):
+            raise UserError(f"the split {name!r} has no examples")
+    if isinstance(data, Mapping):
+        pairs = [pair for split in tensors.values() for pair in split.values() if len(pair[1])]
+        vocab_size, n_classes = (1 + max(int(pair[i].max()) for pair in pairs) for i in (0, 1))
+        return Data(splits=tensors, held_out=held_out, vocab_size=vocab_size, n_classes=n_classes)
     return Data(
         splits=tensors,
-        held_out=tuple(held_out),
-        vocab_size=task.vocabulary.size if task else 1 + max(int(tokens.max()) for tokens, _ in pairs),
-        n_classes=task.n_symbols if task else 1 + max(int(targets.max()) for _, targets in pairs),
-        variant=task.variant if task else "",
-        protocol=str(task.protocol) if task else "",
-        task=task_to_dict(task, data.settings, {}) if task else None,
+        held_out=held_out,
+        vocab_size=data.task.vocabulary.size,
+        n_classes=data.task.n_symbols,
+        variant=data.task.variant,
+        protocol=str(data.task.protocol),
+        task=task_to_dict(data.task, data.settings, {}),
     )
 
 
@@ -95,24 +98,27 @@ def read_splits(data: Any, names: Sequence[str] | None = None) -> dict[str, Spli
     wanted = [name for name in every if name != "train"] if names is None else names
     if unknown := [name for name in wanted if name not in every]:
         raise UserError(f"unknown split {unknown[0]!r}: choose from {', '.join(map(str, every))}")
-    return {name: _of_user(name, data[name]) if data is every else data.tensors(name) for name in wanted}
+    if data is every:
+        return {name: _read_own_split(name, data[name]) for name in wanted}
+    return {name: data.tensors(name) for name in wanted}
 
 
-def _of_user(name: str, split: Any) -> Split:
-    """A split by length; one pair of tensors has a single length, that of its tokens."""
+def _read_own_split(name: str, split: Any) -> Split:
+    """Your own split, by length; one pair of tensors has a single length, that of its tokens."""
     try:
         parts = split if isinstance(split, Mapping) else {split[0].shape[1]: split}
         found = {n: (torch.as_tensor(one), torch.as_tensor(two)) for n, (one, two) in parts.items()}
     except (TypeError, ValueError, AttributeError, IndexError, RuntimeError):
         found = {}
-    for one, two in found.values():
-        whole = not (one.is_floating_point() or two.is_floating_point())
-        if not whole or one.ndim != 2 or two.shape != one.shape[:1]:
-            found = {}
-    if not found:
+    if not found or not all(_is_labelled(*pair) for pair in found.values()):
         kinds = "{length: (tokens, targets)} or (tokens, targets), of whole numbers (N, T) and (N,)"
         raise UserError(f"split {name!r}: give {kinds}")
     return {n: (one.long(), two.long()) for n, (one, two) in found.items()}
+
+
+def _is_labelled(tokens: Tensor, targets: Tensor) -> bool:
+    whole = not (tokens.is_floating_point() or targets.is_floating_point())
+    return whole and tokens.ndim == 2 and targets.shape == tokens.shape[:1]
 
 
 def check_data_matches_run(config: dict[str, Any], task: Task, run: Path | str, data: Path | str) -> None:

@@ -76,10 +76,10 @@ class Crowd:
         return self.parameters(group) | {name: buffer[group] for name, buffer in self.seed_buffers.items()}
 
     def call(self, module: nn.Module, state: dict[str, Tensor], keys: Tensor, *inputs: Tensor) -> Tensor:
-        """What a module around ours, as its `model`, gives for each of some seeds: (S, …)
+        """Run a module that has ours as its `model` for some seeds; returns (S, …).
 
         state: (S, …) each; keys: of the streams, (S,); inputs: tokens and targets for all seeds, (B, T) and
-        (B,), or with a seed axis. Together if our module can be vectorised, else one seed after the other.
+        (B,), or with a seed axis. If our module cannot be vectorised, one seed after the other.
         """
 
         def of_one(state: dict[str, Tensor], key: Tensor, *inputs: Tensor) -> Tensor:
@@ -99,7 +99,7 @@ class Crowd:
         return torch.stack(outcomes)
 
     def member(self, seed: int) -> nn.Module:
-        """An ordinary module with the weights of one seed, in evaluation mode, ready to be trained on."""
+        """An ordinary module with the weights of one seed, in evaluation mode; it can be trained on."""
         if seed not in self.seeds:
             raise UserError(f"no seed {seed} in this crowd: choose from {', '.join(map(str, self.seeds))}")
         i = self.seeds.index(seed)
@@ -118,7 +118,7 @@ class Crowd:
         buffers = {f"extras.{name}": buffer for name, buffer in self.seed_buffers.items()}
         return {"weights": self.weights, **buffers}
 
-    def fill(self, tensors: Mapping[str, Tensor]) -> None:
+    def restore(self, tensors: Mapping[str, Tensor]) -> None:
         """Take the weights and buffers of a checkpoint of the same seeds and module."""
         if tensors["weights"].shape != self.weights.shape:
             raise UserError("the checkpoint is of another model: its weights have another shape")
@@ -177,14 +177,12 @@ def init_crowd(
 
 def _fill(module: nn.Module, state: Mapping[str, Tensor]) -> None:
     """Give a module the parameters and buffers of another one like it."""
-    ours, theirs = (
-        {name: tuple(tensor.shape) for name, tensor in one.items()} for one in (module.state_dict(), state)
-    )
+    ours = {name: tuple(tensor.shape) for name, tensor in module.state_dict().items()}
+    theirs = {name: tuple(tensor.shape) for name, tensor in state.items()}
     for name in ours | theirs:
         if ours.get(name) != theirs.get(name):
-            shapes = (
-                f"{name} is {theirs.get(name, 'missing')}, in the model {ours.get(name, 'there is none')}"
-            )
+            there, here = theirs.get(name, "missing"), ours.get(name, "there is none")
+            shapes = f"{name} is {there}, in the model {here}"
             raise UserError(f"‹start›: these weights are of another model: {shapes}")
     module.load_state_dict(state)
 

@@ -100,7 +100,8 @@ def probe(stepper: Stepper, batch: Batch) -> str:
 
 
 def _generator_states() -> list[Tensor]:
-    return [torch.get_rng_state(), *([torch.cuda.get_rng_state()] if torch.cuda.is_available() else [])]
+    cuda = [torch.cuda.get_rng_state()] if torch.cuda.is_available() else []
+    return [torch.get_rng_state(), *cuda]
 
 
 def _reason_against_vectorising(stepper: Stepper, batch: Batch) -> str:

@@ -1,7 +1,7 @@
-"""Optimisers of one's own: any that are called like those of `torch.optim`, for each seed by itself.
+"""Optimisers of your own: whatever is called like those of `torch.optim`, for each seed by itself.
 
 Where an update treats every weight by itself (SGD, RMSprop, Adagrad, …), one optimiser moves the stacked
-weights of all seeds; otherwise each seed has one of its own. Which it is, is found by trying.
+weights of all seeds; otherwise there is one per seed. A trial decides which.
 
 Example:
     >>> from ctlpp.models.zoo import build
@@ -63,13 +63,13 @@ class OwnOptimizer:
                     if isinstance(value, Tensor):
                         found[f"optimizer.state.{i}.{j}.{key}"] = value
                     elif isinstance(value, int | float):
-                        found[f"optimizer.numbers.{i}.{j}.{key}"] = _exactly(value)
+                        found[f"optimizer.numbers.{i}.{j}.{key}"] = _number_tensor(value)
                     elif value is not None:
                         kind = type(value).__name__
                         raise UserError(f"the optimiser {self} keeps a {kind}, which no checkpoint can hold")
             for j, group in enumerate(about["param_groups"]):
                 numbers = {key: value for key, value in group.items() if type(value) in (int, float)}
-                found |= {f"optimizer.groups.{i}.{j}.{key}": _exactly(n) for key, n in numbers.items()}
+                found |= {f"optimizer.groups.{i}.{j}.{key}": _number_tensor(n) for key, n in numbers.items()}
         return found
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
@@ -87,7 +87,8 @@ class OwnOptimizer:
             optimizer.load_state_dict(about)
 
 
-def _exactly(number: float) -> Tensor:
+def _number_tensor(number: float) -> Tensor:
+    """A Python number with all its digits."""
     return torch.tensor(number, dtype=torch.float64 if isinstance(number, float) else torch.int64)
 
 

@@ -22,12 +22,8 @@ from ctlpp.models import DEFAULT_PRESET, PRESETS
 from ctlpp.runs.folder import SAVING
 from ctlpp.words import OLD_PRESETS, plain
 
-_LEAST = {  # of whole numbers
-    "steps": 1,
-    "batch": 1,
-    "restarts": 1,
-    **dict.fromkeys(("warmup", "batch_seed", "early_stop", "eval_every", "checkpoint_every"), 0),
-}
+OWN_CODE = ("schedule", "optimizer")  # may be functions, or "package.module:function"
+_OPTIONS = ("steps", "batch", "lr", "precision", "eval_every")  # arguments of their own on the command line
 _CHOICES = {
     "schedule": ("constant", "cosine"),
     "optimizer": ("adamw", "adam"),
@@ -35,8 +31,32 @@ _CHOICES = {
     "length_mix": ("natural", "even"),
     "precision": ("auto", "float32", "bf16"),
 }
-OWN_CODE = ("schedule", "optimizer")  # may be functions, or "package.module:function"
-_OPTIONS = ("steps", "batch", "lr", "precision", "eval_every")  # arguments of their own on the command line
+_COUNTS = ("steps", "batch", "restarts")
+_COUNTS_OR_NONE = ("warmup", "batch_seed", "early_stop", "eval_every", "checkpoint_every")
+_SHARES = ("weight_decay", "settled_accuracy", "settled_change", "swap")
+
+
+def _is_number(value: object) -> bool:
+    return type(value) in (int, float)
+
+
+def _are_betas(value: object) -> bool:
+    return type(value) is tuple and len(value) == 2 and all(_is_number(b) and 0 <= b < 1 for b in value)
+
+
+_RULES: list[tuple[tuple[str, ...], Callable[[Any], bool], str]] = [  # settings, their test, and it in words
+    (_COUNTS, lambda n: type(n) is int and n >= 1, "must be a whole number, 1 or more"),
+    (_COUNTS_OR_NONE, lambda n: type(n) is int and n >= 0, "must be a whole number, 0 or more"),
+    (_COUNTS + _COUNTS_OR_NONE, lambda n: n < 2**63, "must be below 2 to the power of 63"),
+    (("lr", "eps"), lambda x: _is_number(x) and 0 < x <= 1, "must be above 0 and at most 1"),
+    (_SHARES, lambda x: _is_number(x) and 0 <= x <= 1, "must be 0 to 1"),
+    (("clip",), lambda x: _is_number(x) and 0 <= x < 1e6, "must be 0 (none) to a million"),
+    (("checkpoint_minutes",), lambda x: _is_number(x) and x > 0, "must be above 0"),
+    (("betas",), _are_betas, "must be two numbers from 0 to below 1"),
+    (("curriculum",), lambda x: type(x) is str, "must be text, like short_first or package.module:function"),
+    (("tied",), lambda value: type(value) is bool, "must be True or False"),
+    (("preset",), lambda name: name in ("", *PRESETS), f"choose from {', '.join(PRESETS)}, or empty"),
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,42 +98,23 @@ class Recipe:
     def __post_init__(self) -> None:
         for setting in fields(self):
             object.__setattr__(self, setting.name, plain(getattr(self, setting.name)))
-        for name, least in _LEAST.items():
-            value = getattr(self, name)
-            whole = isinstance(value, int) and not isinstance(value, bool) and value >= least
-            self._check(name, whole, f"must be a whole number, {least} or more")
-            self._check(name, value < 2**63, "must be below 2 to the power of 63")
-        for name in ("lr", "eps"):
-            value = getattr(self, name)
-            self._check(name, _is_number(value) and 0 < value <= 1, "must be above 0 and at most 1")
-        for name in ("weight_decay", "settled_accuracy", "settled_change", "swap"):
-            value = getattr(self, name)
-            self._check(name, _is_number(value) and 0 <= value <= 1, "must be 0 to 1")
-        self._check("clip", _is_number(self.clip) and 0 <= self.clip < 1e6, "must be 0 (none) to a million")
-        minutes = self.checkpoint_minutes
-        self._check("checkpoint_minutes", _is_number(minutes) and minutes > 0, "must be above 0")
-        pair = isinstance(self.betas, tuple) and len(self.betas) == 2
-        right = pair and all(_is_number(b) and 0 <= b < 1 for b in self.betas)
-        self._check("betas", right, "must be two numbers from 0 to below 1")
+        for names, fits, rule in _RULES:
+            for name in names:
+                self._check(name, fits(getattr(self, name)), rule)
         for name, choices in _CHOICES.items():
-            value = getattr(self, name)
-            own = name in OWN_CODE and (callable(value) or ":" in str(value))
-            code = ", or give a function" if name in OWN_CODE else ""
+            value, may_be_own = getattr(self, name), name in OWN_CODE
+            own = may_be_own and (callable(value) or ":" in str(value))
+            code = ", or give a function" * may_be_own
             self._check(name, own or value in choices, f"choose from {', '.join(choices)}{code}")
         if self.optimizer not in _CHOICES["optimizer"]:
             self._check("weight_decay", not self.weight_decay, "an optimiser of your own has its own; set 0")
-        named = isinstance(self.curriculum, str)
-        self._check("curriculum", named, "must be a text, like short_first or package.module:function")
-        self._check("tied", isinstance(self.tied, bool), "must be True or False")
-        presets = f"choose from {', '.join(PRESETS)}, or empty"
-        self._check("preset", self.preset in ("", *PRESETS), presets)
 
     def _check(self, name: str, right: bool, rule: str) -> None:
         if not right:
             raise UserError(f"{f'‹{name}›' if name in _OPTIONS else name} {getattr(self, name)}: {rule}")
 
     @property
-    def rising(self) -> int:
+    def warmup_steps(self) -> int:
         """The steps of the warm-up; of one that is longer than the training, a tenth of the steps."""
         fits = self.warmup < self.steps or callable(self.schedule)
         return self.warmup if fits else max(1, self.steps // 10)
@@ -122,20 +123,16 @@ class Recipe:
         """The learning rate of step 0, 1, …"""
         if callable(self.schedule):
             return self.lr * float(self.schedule(step))
-        if step < self.rising:
-            return self.lr * (step + 1) / self.rising
+        if step < self.warmup_steps:
+            return self.lr * (step + 1) / self.warmup_steps
         if self.schedule == "constant":
             return self.lr
-        done = (step - self.rising) / max(1, self.steps - self.rising)
+        done = (step - self.warmup_steps) / max(1, self.steps - self.warmup_steps)
         return self.lr * (1 + cos(pi * done)) / 2
 
     def progress(self, step: int) -> float:
         """How much of the training is over at a step: 0 at the first, 1 after the last."""
         return step / self.steps
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value == value
 
 
 OWN = Recipe()  # for your own model, and for the NDR

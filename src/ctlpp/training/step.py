@@ -1,5 +1,4 @@
-"""One training step of a crowd: loss, gradient, clipping and update of every seed, none seeing another;
-and its evaluation.
+"""One training step of a crowd: loss, gradient, clipping and update per seed; and its evaluation.
 
 Nothing in here waits for the device: what differs from step to step (rates, keys, progress) lies in small
 tensors that are filled beforehand, so that a step can be captured and replayed.
@@ -54,17 +53,12 @@ class Loss(nn.Module):
 
 
 @dataclass
-class Optimizer:
-    """Adam's memory for a crowd (none for an optimiser of one's own), and which seeds are still training."""
+class AdamState:
+    """Adam's memory of a crowd (empty for an optimiser of your own), and which seeds are still training."""
 
     mean: Tensor  # of the gradients, (S, P)
     square: Tensor  # of the squared gradients, (S, P)
     diverged: Tensor  # (S,) int64: the step at which a seed was frozen, -1 while it trains
-
-    @staticmethod
-    def of(crowd: Crowd, adam: bool) -> "Optimizer":
-        zeros = torch.zeros_like(crowd.weights if adam else crowd.weights[:, :0])
-        return Optimizer(zeros, zeros.clone(), torch.full((len(crowd.seeds),), -1, device=crowd.device))
 
 
 @dataclass
@@ -75,11 +69,6 @@ class StepScalars:
     rate: Tensor  # learning rate with both bias corrections
     eps: Tensor  # with the bias correction of the mean square
     decay: Tensor  # what is left of a weight after its decay
-
-    @staticmethod
-    def on(device: torch.device) -> "StepScalars":
-        step = torch.zeros((), dtype=torch.int64, device=device)
-        return StepScalars(step, *torch.zeros(3, device=device).unbind())
 
     def set(self, recipe: Recipe, step: int) -> None:
         """Set all for step 0, 1, …"""
@@ -99,7 +88,7 @@ class Stepper:
     recipe: Recipe
     group: int  # seeds whose activations are in memory at the same time
     bf16: bool = False
-    optimizer: Optimizer = field(init=False)
+    optimizer: AdamState = field(init=False)
     own: OwnOptimizer | None = field(init=False)  # in place of Adam
     keys: Tensor = field(init=False)
     scalars: StepScalars = field(init=False)
@@ -107,12 +96,15 @@ class Stepper:
     norms: Tensor = field(init=False)  # gradient norms before clipping, (S,)
 
     def __post_init__(self) -> None:
-        device, seeds = self.crowd.device, self.crowd.seeds
+        device, seeds, weights = self.crowd.device, self.crowd.seeds, self.crowd.weights
         own = self.recipe.optimizer
         self.own = None if isinstance(own, str) else OwnOptimizer(self.crowd, own, self.recipe.lr)
-        self.optimizer = Optimizer.of(self.crowd, adam=self.own is None)
+        zeros = torch.zeros_like(weights if self.own is None else weights[:, :0])
+        diverged = torch.full((len(seeds),), -1, device=device)
+        self.optimizer = AdamState(zeros, zeros.clone(), diverged)
         self.keys = seed_keys(seeds, purpose=DROPOUT).to(device)
-        self.scalars = StepScalars.on(device)
+        step = torch.zeros((), dtype=torch.int64, device=device)
+        self.scalars = StepScalars(step, *torch.zeros(3, device=device).unbind())
         self.losses, self.norms = torch.zeros(2, len(seeds), device=device).unbind()
         self._loss = Loss(self.crowd.module, self.recipe.swap)
         self._replays = Replays() if device.type == "cuda" and self.own is None else None
@@ -214,7 +206,7 @@ class Stepper:
     def update(self, group: slice, losses: Tensor, gradient: Tensor) -> Tensor:
         """Clip each seed's gradient and let Adam move its weights; returns which seeds train on, (S,) bool.
 
-        An optimiser of one's own moves the weights later, those of all groups together. A seed whose loss or
+        An optimiser of your own moves the weights later, those of all groups together. A seed whose loss or
         gradient is not finite keeps the weights it has, from now on.
         """
         if self.crowd.kernels and self.own is None:
@@ -279,7 +271,7 @@ class Tally:
         total = torch.zeros(len(crowd.seeds), 2, dtype=crowd.sum_dtype, device=crowd.device)
         return Tally(crowd, group, total, Replays() if crowd.device.type == "cuda" else None)
 
-    def over(self, tokens: Tensor, targets: Tensor, batch: int) -> Tensor:
+    def sum_over(self, tokens: Tensor, targets: Tensor, batch: int) -> Tensor:
         """The sums over some examples of one length, (S, 2)."""
         self.total.zero_()
         for part in zip(torch.split(tokens, batch), torch.split(targets, batch), strict=True):
@@ -289,12 +281,10 @@ class Tally:
         return self.total.clone()
 
     def _add(self, tokens: Tensor, targets: Tensor) -> None:
-        count, no_keys = (
-            _Count(self.crowd.module, self.total.dtype),
-            torch.zeros_like(self.total[:, 0], dtype=torch.int64),
-        )
+        count = _Count(self.crowd.module, self.total.dtype)
+        no_keys = torch.zeros_like(self.total[:, 0], dtype=torch.int64)  # nothing is drawn in evaluation
         for first in range(0, len(self.total), self.group):
-            some = slice(first, first + self.group)  # nothing is drawn in evaluation mode
+            some = slice(first, first + self.group)
             state = self.crowd.state(some)
             self.total[some] += self.crowd.call(count, state, no_keys[some], tokens, targets)
 
@@ -312,7 +302,7 @@ def evaluate(tally: Tally, splits: Mapping[str, Split], step: int, batch: int = 
         lengths = [length for length in sorted(split) if len(split[length][1])]
         if not lengths:
             raise UserError(f"split {name!r} is empty: nothing to evaluate")
-        sums = torch.stack([tally.over(*split[length], batch) for length in lengths])  # (lengths, S, 2)
+        sums = torch.stack([tally.sum_over(*split[length], batch) for length in lengths])  # (lengths, S, 2)
         sizes = torch.tensor([len(split[length][1]) for length in lengths], dtype=torch.float64)
         sums = torch.cat([sums.sum(0, keepdim=True), sums]).cpu()
         means = sums / torch.cat([sizes.sum()[None], sizes])[:, None, None]

@@ -81,7 +81,7 @@ def train(
         The run, with the trained crowd, its settings and its history.
     """
     observers = read_observers(observers)
-    seeds, known, place = read_seeds(seeds), read_data(data, splits), find_device(str(device))
+    seeds, known, device = read_seeds(seeds), read_data(data, splits), find_device(str(device))
     preset = find_preset(preset, recipe)
     name, factory, every_size = find_model(model, preset, sizes)
     if not isinstance(recipe, Recipe):
@@ -92,18 +92,18 @@ def train(
     factory = tie(factory, name) if recipe.tied else factory
     if curriculum is None and recipe.curriculum:
         curriculum = find_curriculum(recipe.curriculum, known.task, known.splits["train"])
-    batches = Batches(known.splits["train"], recipe, seeds, place, curriculum)
+    batches = Batches(known.splits["train"], recipe, seeds, device, curriculum)
     if curriculum is not None:
         batches.at(0)  # one that fails does so before anything is written
-    begin = None if start is None else _states(start, factory)
-    crowd = init_crowd(factory, known.vocab_size, known.n_classes, seeds, place, name, begin)
-    bf16 = recipe.precision == "bf16" or (recipe.precision == "auto" and place.type == "cuda")
+    begin = None if start is None else _first_states(start, factory)
+    crowd = init_crowd(factory, known.vocab_size, known.n_classes, seeds, device, name, begin)
+    bf16 = recipe.precision == "bf16" or (recipe.precision == "auto" and device.type == "cuda")
     stepper = Stepper(crowd, recipe, 1, bf16)
     notes = prepare(stepper, batches.shapes(), memory)
     threads = threads_for(stepper, batches.shapes()[-1])
-    if recipe.rising != recipe.warmup:
+    if recipe.warmup_steps != recipe.warmup:
         rises = f"a warm-up of {recipe.warmup} steps does not fit into {recipe.steps}"
-        notes.append(f"{rises}: the learning rate rises over {plural(recipe.rising, 'step')}")
+        notes.append(f"{rises}: the learning rate rises over {plural(recipe.warmup_steps, 'step')}")
     for note in notes:
         tell(observers, "on_note", note)
     config = {"format": FORMAT, "model": name, "preset": preset, "options": every_size}
@@ -124,7 +124,7 @@ def train(
     return run
 
 
-def _states(
+def _first_states(
     start: Run | Path | str | nn.Module | Mapping[str, Tensor], factory: Factory
 ) -> Callable[[int], Mapping[str, Tensor]]:
     """The state that each seed's module begins with."""
@@ -135,9 +135,8 @@ def _states(
         return lambda seed: crowd.member(seed).state_dict()
     state = start.state_dict() if isinstance(start, nn.Module) else start
     if not isinstance(state, Mapping):
-        raise UserError(
-            f"‹start› of type {type(state).__name__}: give a run, its folder, a module or its state"
-        )
+        kinds = "give a run, its folder, a module or its state"
+        raise UserError(f"‹start› of type {type(state).__name__}: {kinds}")
     return lambda seed: state
 
 
@@ -155,7 +154,7 @@ def find_preset(preset: str | None, recipe: object) -> str:
 
 
 def _with_own_code(recipe: Recipe) -> Recipe:
-    """With functions in place of their names, `package.module:function`; a schedule is tried."""
+    """The recipe with functions in place of their names, `package.module:function`; tries its schedule."""
     chosen = {name: getattr(recipe, name) for name in OWN_CODE}
     named = {name: own for name, own in chosen.items() if isinstance(own, str) and ":" in own}
     recipe = replace(recipe, **{name: load_callable(own, name, "function") for name, own in named.items()})
@@ -171,6 +170,7 @@ def _with_own_code(recipe: Recipe) -> Recipe:
 def _describe(data: Data, stepper: Stepper, threads: int, curriculum: Curriculum | None) -> dict[str, Any]:
     """What decides the result besides the model, and where it came about; for `config.json`."""
     crowd, recipe = stepper.crowd, dict(vars(stepper.recipe))
+    on_gpu = crowd.device.type == "cuda"
     recipe |= {name: name_of(recipe[name]) for name in OWN_CODE if callable(recipe[name])}
     del recipe["preset"]  # stands beside the recipe
     if curriculum is not None and not recipe["curriculum"]:
@@ -187,9 +187,7 @@ def _describe(data: Data, stepper: Stepper, threads: int, curriculum: Curriculum
         "task": data.task,
         "engine": {
             "device": crowd.device.type,
-            "device_name": torch.cuda.get_device_name(crowd.device)
-            if crowd.device.type == "cuda"
-            else crowd.device.type.upper(),
+            "device_name": torch.cuda.get_device_name(crowd.device) if on_gpu else crowd.device.type.upper(),
             "precision": "bf16" if stepper.bf16 else "float32",
             "vectorised": crowd.vectorised,
             "seeds_at_a_time": stepper.group,
@@ -219,14 +217,13 @@ def load_run(folder: Path | str, factory: Factory | None = None, device: str = "
     """
     folder = Path(folder)
     config = read_config(folder)
-    checkpoint.check_kept(folder)
+    tensors, facts, damaged = checkpoint.last(folder)
     if factory is None:
         _, factory, _ = find_model(config["model"], config["preset"], config["options"])
     if config["recipe"].get("tied"):
         factory = tie(factory, config["model"])
-    tensors, facts, damaged = checkpoint.last(folder)
-    shape, place = (config["vocab_size"], config["n_classes"]), find_device(device)
-    crowd = init_crowd(factory, *shape, config["seeds"], place, config["model"])
+    shape = config["vocab_size"], config["n_classes"]
+    crowd = init_crowd(factory, *shape, config["seeds"], find_device(device), config["model"])
     crowd.vectorised = config["engine"]["vectorised"]
     run = Run(config, crowd, History.empty(crowd.seeds), folder)
     run.restore(tensors, facts)
