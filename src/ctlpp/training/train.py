@@ -133,7 +133,7 @@ def _first_states(
     if isinstance(start, Run):
         crowd = start.crowd
         return lambda seed: crowd.member(seed).state_dict()
-    state = start.state_dict() if isinstance(start, nn.Module) else start
+    state: Any = start.state_dict() if isinstance(start, nn.Module) else start
     if not isinstance(state, Mapping):
         kinds = "give a run, its folder, a module or its state"
         raise UserError(f"‹start› of type {type(state).__name__}: {kinds}")
