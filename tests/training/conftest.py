@@ -22,6 +22,8 @@ def rows(folder: Path) -> list[dict[str, Any]]:
 class Tiny(nn.Module):
     """Mean of embeddings, a hidden layer, two dropouts."""
 
+    hidden: nn.Module
+
     def __init__(self, vocab_size: int, n_classes: int, width: int = 8, dropout: float = 0.3) -> None:
         super().__init__()
         self.embed, self.hidden = nn.Embedding(vocab_size, width), nn.Linear(width, width)

@@ -91,13 +91,16 @@ class Fragile(Tiny):
         return nn.functional.cross_entropy(logits, targets) / fine
 
 
-def test_a_diverged_seed_keeps_its_weights_whatever_the_optimiser_remembers(
+def test_a_diverged_seed_is_marked_and_keeps_its_weights_whatever_the_optimiser_remembers(
     splits: Any, tmp_path: Path, heard: Any
 ) -> None:
     recipe = replace(RECIPE, optimizer=partial(torch.optim.SGD, momentum=0.9, weight_decay=0.1))
     usual: Any = {"seeds": range(6), "out": tmp_path / "run"}
     run = train(Fragile, splits, recipe=recipe, **usual)
     assert 0 < len(run.diverged) < 6
+    assert set(run.diverged.values()) == {10}
+    marked = {seed["seed"]: seed["diverged_at"] for seed in run.result()["seeds"] if seed["diverged"]}
+    assert marked == run.diverged
     recipe = replace(recipe, steps=30)
     longer = train(Fragile, splits, recipe=recipe, **usual, resume=True, observers=[heard])
     assert heard.notes == ["up to step 20 the progress was that of a run of 20 steps, not of 30"]

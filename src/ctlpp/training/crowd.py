@@ -47,11 +47,6 @@ class Crowd:
     kernels: bool = False  # whether the fast paths of `ctlpp.kernels` may be taken
 
     @property
-    def n_parameters(self) -> int:
-        """Trainable parameters of one seed."""
-        return sum(shape.numel() for _, shape in self.slices.values())
-
-    @property
     def device(self) -> torch.device:
         return self.weights.device
 

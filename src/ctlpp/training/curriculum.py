@@ -21,7 +21,6 @@ from ctlpp.files import UserError
 from ctlpp.models.zoo import load_callable
 
 Curriculum = Callable[[float, int, Tensor], Tensor]
-SHORT_FIRST, SHARED_FIRST = "short_first", "shared_first"
 _SHORT, _SHARED = 0.25, 0.5  # until these shares of the training
 
 
@@ -37,14 +36,14 @@ def find_curriculum(names: str, task: Mapping[str, Any] | None, lengths: Iterabl
 
 
 def _find(name: str, task: Mapping[str, Any] | None, lengths: Iterable[int]) -> Curriculum:
-    if name == SHORT_FIRST:
+    if name == "short_first":
         return short_first(min(length for length in lengths if length > 1))
-    if name != SHARED_FIRST:
+    if name != "shared_first":
         found: Curriculum = load_callable(name, "curriculum", "function")
         return found
     groups = task["groups"] if task else {}
     if "o" not in groups:
-        raise UserError(f"curriculum {SHARED_FIRST}: only the variant S has shared functions; choose another")
+        raise UserError("curriculum shared_first: only the variant S has shared functions; choose another")
     assert task is not None
     one_path = {*groups["a2"], *groups["b2"]}
     return shared_first([token for token, name in enumerate(task["functions"]) if name in one_path])

@@ -72,7 +72,7 @@ class Run:
 
     def _choice(self, seed: int) -> dict[str, bool]:
         """Whether a seed is the one of its restarts that fits the training data best; empty without any."""
-        restarts = self.config["recipe"].get("restarts", 1)
+        restarts = self.config["recipe"]["restarts"]
         return {"chosen": seed in self.history.chosen(restarts)} if restarts > 1 else {}
 
     def frame(self) -> Any:

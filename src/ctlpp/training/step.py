@@ -36,16 +36,11 @@ class Loss(nn.Module):
         self.model, self.swap = model, swap
 
     def forward(self, tokens: Tensor, targets: Tensor) -> Tensor:  # (B, T), (B,) -> ()
-        plain = self.of_model(tokens, targets)
+        own = getattr(self.model, "training_loss", None)
+        plain: Tensor = own(tokens, targets) if own else self.of_logits(self.model(tokens), targets)
         if not self.swap or tokens.shape[1] <= 3:  # a single function has no prefix
             return plain
         return plain.lerp(self.of_logits(swapped_logits(self.model, tokens), targets), self.swap)
-
-    def of_model(self, tokens: Tensor, targets: Tensor) -> Tensor:  # (B, T), (B,) -> ()
-        whole = getattr(self.model, "training_loss", None)
-        if whole is not None:
-            return whole(tokens, targets)  # type: ignore[no-any-return]
-        return self.of_logits(self.model(tokens), targets)
 
     def of_logits(self, logits: Tensor, targets: Tensor) -> Tensor:  # (B, C), (B,) -> ()
         own = getattr(self.model, "loss", None)

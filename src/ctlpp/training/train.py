@@ -180,7 +180,7 @@ def _describe(data: Data, stepper: Stepper, threads: int, curriculum: Curriculum
         "protocol": data.protocol,
         "vocab_size": data.vocab_size,
         "n_classes": data.n_classes,
-        "parameters": crowd.n_parameters,
+        "parameters": sum(shape.numel() for _, shape in crowd.slices.values()),  # of one seed
         "seeds": list(crowd.seeds),
         "recipe": recipe | {"betas": list(recipe["betas"])},
         "data": {name: digest(split) for name, split in data.splits.items()},
@@ -220,7 +220,7 @@ def load_run(folder: Path | str, factory: Factory | None = None, device: str = "
     tensors, facts, damaged = checkpoint.last(folder)
     if factory is None:
         _, factory, _ = find_model(config["model"], config["preset"], config["options"])
-    if config["recipe"].get("tied"):
+    if config["recipe"]["tied"]:
         factory = tie(factory, config["model"])
     shape = config["vocab_size"], config["n_classes"]
     crowd = init_crowd(factory, *shape, config["seeds"], find_device(device), config["model"])
