@@ -13,9 +13,8 @@ from ctlpp.kernels import fast
 from ctlpp.models.zoo import MODELS, build
 from ctlpp.training import engine
 from ctlpp.training.crowd import init_crowd
-from ctlpp.training.engine import Replays
 from ctlpp.training.recipe import Recipe
-from ctlpp.training.step import Stepper
+from ctlpp.training.step import Replays, Stepper
 
 pytest.importorskip("triton")
 

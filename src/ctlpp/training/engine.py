@@ -1,13 +1,9 @@
-"""What this machine can do with a model, found by trying it before training; and steps as CUDA graphs."""
-
-from __future__ import annotations
+"""What this machine can do with a model, found by trying it before training."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -15,9 +11,7 @@ from torch import Tensor
 from ctlpp.files import UserError
 from ctlpp.kernels import fast
 from ctlpp.models.zoo import error_line
-
-if TYPE_CHECKING:
-    from ctlpp.training.step import Stepper
+from ctlpp.training.step import Stepper
 
 _CPU_TENSOR = 8 << 20  # bytes: larger tensors leave the caches, and one seed at a time is then the fastest
 _CPU_SHARED = 512 << 10  # bytes of a mean tensor: several threads share the work on larger ones
@@ -25,11 +19,8 @@ _ON_MPS = (
     "mps is not tested: it has no float64, so accuracies and losses are summed in float32; with the variable"
     " PYTORCH_ENABLE_MPS_FALLBACK=1 operations that it lacks run on the CPU"
 )
-_TRIALS = 2  # steps of a shape before it is captured
 
 Batch = tuple[Tensor, Tensor]  # tokens (B, T), targets (B,); or with a seed axis in front
-Work = Callable[[Tensor, Tensor], None]
-Shape = tuple[torch.Size, torch.Size]
 
 
 def find_device(name: str) -> torch.device:
@@ -222,55 +213,3 @@ def activations(stepper: Stepper, batch: Batch) -> list[int]:
         one.gradient(slice(0, 1), *batch)
     kept.pop(one.crowd.weights.untyped_storage().data_ptr(), None)
     return list(kept.values()) or [0]
-
-
-@dataclass
-class Replays:
-    """CUDA graphs of one piece of work, by the shape of its inputs: no kernel is launched on its own.
-
-    The work is run as usual the first times it meets a shape, so that kernels are compiled and memory is
-    known to suffice; then it is captured. What cannot be captured (it waits for the device) goes on as usual.
-    """
-
-    graphs: dict[Shape, tuple[torch.cuda.CUDAGraph, Tensor, Tensor]] = field(default_factory=dict)
-    tries: dict[Shape, int] = field(default_factory=dict)
-    possible: bool = True
-    pool: Any = None  # of memory that all graphs share
-
-    def run(self, work: Work, tokens: Tensor, targets: Tensor) -> bool:
-        """Replay the work on these inputs; False, and nothing done, if there is no graph of it yet."""
-        shape = tokens.shape, targets.shape
-        if shape not in self.graphs:
-            self.tries[shape] = self.tries.get(shape, 0) + 1
-            if not self.possible or self.tries[shape] <= _TRIALS:
-                return False
-            if not self._capture(shape, work, tokens, targets):
-                return False
-        graph, static_tokens, static_targets = self.graphs[shape]
-        static_tokens.copy_(tokens)
-        static_targets.copy_(targets)
-        graph.replay()
-        return True
-
-    def forget(self) -> None:
-        """Drop all graphs, as when the work changes."""
-        self.graphs.clear()
-        self.tries.clear()
-        self.pool = None
-
-    def _capture(self, shape: Shape, work: Work, tokens: Tensor, targets: Tensor) -> bool:
-        static = tokens.clone(), targets.clone()
-        torch.cuda.synchronize()
-        torch.cuda.empty_cache()
-        graph = torch.cuda.CUDAGraph()
-        try:
-            with torch.cuda.graph(graph, pool=self.pool):
-                work(*static)
-        except (RuntimeError, ValueError):
-            self.possible = False
-            self.forget()
-            torch.cuda.synchronize()
-            return False
-        self.pool = graph.pool()
-        self.graphs[shape] = graph, *static
-        return True

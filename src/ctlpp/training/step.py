@@ -4,9 +4,10 @@ Nothing in here waits for the device: what differs from step to step (rates, key
 tensors that are filled beforehand, so that a step can be captured and replayed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -17,11 +18,15 @@ from ctlpp.kernels import fast
 from ctlpp.runs.history import Score
 from ctlpp.training.batches import Split
 from ctlpp.training.crowd import Crowd
-from ctlpp.training.engine import Replays
 from ctlpp.training.optimizer import OwnOptimizer
 from ctlpp.training.recipe import Recipe
 from ctlpp.training.streams import DROPOUT, seed_keys, step_keys
 from ctlpp.training.swap import swapped_logits
+
+_TRIALS = 2  # steps of a shape before it is captured
+
+Work = Callable[[Tensor, Tensor], None]
+Shape = tuple[torch.Size, torch.Size]
 
 
 class Loss(nn.Module):
@@ -73,6 +78,58 @@ class StepScalars:
         self.rate.fill_(rate * root / (1 - b1 ** (step + 1)))
         self.eps.fill_(recipe.eps * root)
         self.decay.fill_(1 - rate * recipe.weight_decay)
+
+
+@dataclass
+class Replays:
+    """CUDA graphs of one piece of work, by the shape of its inputs: no kernel is launched on its own.
+
+    The work is run as usual the first times it meets a shape, so that kernels are compiled and memory is
+    known to suffice; then it is captured. What cannot be captured (it waits for the device) goes on as usual.
+    """
+
+    graphs: dict[Shape, tuple[torch.cuda.CUDAGraph, Tensor, Tensor]] = field(default_factory=dict)
+    tries: dict[Shape, int] = field(default_factory=dict)
+    possible: bool = True
+    pool: Any = None  # of memory that all graphs share
+
+    def run(self, work: Work, tokens: Tensor, targets: Tensor) -> bool:
+        """Replay the work on these inputs; False, and nothing done, if there is no graph of it yet."""
+        shape = tokens.shape, targets.shape
+        if shape not in self.graphs:
+            self.tries[shape] = self.tries.get(shape, 0) + 1
+            if not self.possible or self.tries[shape] <= _TRIALS:
+                return False
+            if not self._capture(shape, work, tokens, targets):
+                return False
+        graph, static_tokens, static_targets = self.graphs[shape]
+        static_tokens.copy_(tokens)
+        static_targets.copy_(targets)
+        graph.replay()
+        return True
+
+    def forget(self) -> None:
+        """Drop all graphs, as when the work changes."""
+        self.graphs.clear()
+        self.tries.clear()
+        self.pool = None
+
+    def _capture(self, shape: Shape, work: Work, tokens: Tensor, targets: Tensor) -> bool:
+        static = tokens.clone(), targets.clone()
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()
+        graph = torch.cuda.CUDAGraph()
+        try:
+            with torch.cuda.graph(graph, pool=self.pool):
+                work(*static)
+        except (RuntimeError, ValueError):
+            self.possible = False
+            self.forget()
+            torch.cuda.synchronize()
+            return False
+        self.pool = graph.pool()
+        self.graphs[shape] = graph, *static
+        return True
 
 
 @dataclass
