@@ -122,14 +122,12 @@ class History:
         return history
 
     def add(self, scores: Sequence[Score]) -> None:
-        """Append an evaluation: the same splits and lengths every time, each with all seeds in order."""
-        self.steps = np.append(self.steps, scores[0].step)
-        rows: dict[tuple[str, int], list[tuple[float, float]]] = {}
-        for score in scores:
-            rows.setdefault((score.split, score.length), []).append((score.accuracy, score.loss))
-        for key, row in rows.items():
-            for curves, values in zip((self.accuracy, self.loss), np.transpose(row), strict=True):
-                curves[key] = np.vstack([curves[key], values] if key in curves else [values])
+        """Append an evaluation: the same splits and lengths every time."""
+        new = History.of(scores, self.seeds.tolist())
+        self.steps = np.append(self.steps, new.steps)
+        for curves, row in ((self.accuracy, new.accuracy), (self.loss, new.loss)):
+            for key in row:
+                curves[key] = np.vstack([curves[key], row[key]]) if key in curves else row[key]
 
     @property
     def splits(self) -> list[str]:
