@@ -11,6 +11,7 @@ import torch
 from tests.training.conftest import RECIPE, Tiny, rows
 from torch import nn
 
+from ctlpp.training.recipe import recipe_for
 from ctlpp.training.train import accuracy, load_run, train
 
 
@@ -79,18 +80,34 @@ def test_accuracy_of_a_plain_module_is_that_of_its_crowd_and_leaves_its_mode(spl
         accuracy(lambda tokens: torch.zeros(len(tokens), 2), splits, ["iid"], batch=5)
 
 
+class Misspelt:
+    def on_evaluat(self, step: int, scores: object) -> None: ...
+
+
 def test_bad_input_is_one_line_and_leaves_no_folder(splits: Any, tmp_path: Path) -> None:
     usual = {"model": Tiny, "data": splits, "seeds": [0], "recipe": RECIPE, "out": tmp_path / "run"}
-    large = replace(RECIPE, batch=1000)
+    large, quick = replace(RECIPE, batch=1000), recipe_for("lstm", "quick")
+    tokens, targets = splits["ood"][2]
+    pair = "split 'train': give {length: (tokens, targets)} or (tokens, targets), of whole numbers"
     mistakes: list[tuple[dict[str, Any], str]] = [
         ({"model": 3}, "model of type int: give a name, package.module:factory or a callable"),
+        ({"model": Tiny(13, 4)}, "model: one Tiny cannot be all seeds; give what makes it: Tiny"),
         ({"seeds": 3}, "seeds 3: give several numbers, such as range(3)"),
         ({"data": "data/R"}, "data/R does not exist; name a dataset folder, as `ctlpp generate` writes it"),
         ({"data": 5}, "data of type int: give a dataset or its folder, or a dictionary of splits"),
+        ({"data": {"train": tokens}}, pair),
+        ({"data": {"train": {2: (targets, tokens)}}}, pair),
+        ({"data": {"train": (tokens.float(), targets)}}, pair),
+        ({"data": splits["train"]}, "unknown split 'train': choose from 1, 2, 3"),
         ({"splits": ["iid", "odd"]}, "unknown split 'odd': choose from train, iid, ood"),
+        ({"observers": [Misspelt()]}, "observer Misspelt has on_evaluat, which is never called: choose from"),
+        ({"observers": print}, "observer builtin_function_or_method has no method that is called"),
         ({"device": "cuda:x"}, "device cuda:x: choose from auto, cpu, cuda, mps"),
         ({"device": "cuda"}, "device cuda: PyTorch finds no CUDA GPU on this machine; use cpu"),
         ({"device": "mps"}, "device mps: PyTorch finds no Apple GPU on this machine; use cpu"),
+        ({"recipe": 5}, "recipe of type int: give a Recipe, as `recipe_for` makes it, or a dictionary"),
+        ({"recipe": {"step": 5}}, "unknown setting 'step': choose from steps, batch, lr,"),
+        ({"recipe": quick, "preset": "text"}, "preset text: the recipe is that of the preset quick; leave"),
         ({"recipe": large}, "larger than the data: there are 120 training examples; use at most 120, or the"),
     ]
     for wrong, text in mistakes:
