@@ -81,12 +81,12 @@ class Stream:
 
 
 def first_occurrences(values: Integers) -> Integers:
-    """`values` in order, without the repetitions."""
+    """The different values, in order of their first occurrence."""
     return np.asarray(values[first_positions(values)])
 
 
 def first_positions(values: Integers) -> NDArray[np.bool_]:
-    """Where in `values` a value stands for the first time."""
+    """Whether each value stands for the first time."""
     first = np.zeros(len(values), dtype=bool)
     first[np.unique(values, return_index=True)[1]] = True
     return first
@@ -173,16 +173,11 @@ def _pick(words: Words, options: int | NDArray[np.int64]) -> NDArray[np.int64]:
 def _pools(language: Language, left: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """For each node: the number of paths (N,), of functions on each (N, P), and the functions (N, P, F)."""
     possible = (language.behind(left) > 0).reshape(-1, language.n_functions)  # (N, F)
-    path_of = _paths(language)[language.group_of]  # (F,)
+    onward = [frozenset(language.graph.after(group)) for group in language.nodes]
+    path_of = np.array([onward.index(targets) for targets in onward])[language.group_of]  # (F,)
     on_path = np.arange(path_of.max() + 1)[:, None] == path_of  # (P, F)
     pools = possible[:, None, :] & on_path
     sizes = pools.sum(axis=2)
     full_first = np.argsort(sizes == 0, axis=1, kind="stable")  # paths without a function come last
     functions = np.take_along_axis(np.argsort(~pools, axis=2, kind="stable"), full_first[..., None], axis=1)
     return (sizes > 0).sum(axis=1), np.take_along_axis(sizes, full_first, axis=1), functions
-
-
-def _paths(language: Language) -> NDArray[np.int64]:
-    """A number for each group (IN is 0), the same for groups after which the graph goes on alike."""
-    onward = [frozenset(language.graph.after(group)) for group in language.nodes]
-    return np.array([onward.index(targets) for targets in onward])

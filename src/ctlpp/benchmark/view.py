@@ -1,4 +1,4 @@
-"""A split as PyTorch's own kind of dataset, for training loops of one's own.
+"""A split as PyTorch's own kind of dataset, for your own training loops.
 
 Example:
     >>> from torch.utils.data import DataLoader

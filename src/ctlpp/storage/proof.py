@@ -1,7 +1,7 @@
 """The proof of a dataset folder, from its `task.json` alone.
 
-`ctlpp.storage.folder` has checked the checksums and every row by itself when it has read the files: what is
-proved here is which examples there are.
+Reading the files (`ctlpp.storage.folder`) has checked the checksums and every single row. What is proved
+here is which examples there are.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ctlpp.benchmark.dataset import ENUMERATED, Dataset, authors_count, filled
+from ctlpp.benchmark.dataset import ENUMERATED, Dataset, authors_count, usable
 from ctlpp.benchmark.language import row_values
 from ctlpp.benchmark.sampling import first_positions, member
 from ctlpp.benchmark.variants import HABITS, PROTOCOLS
@@ -129,7 +129,7 @@ def _check_complete(dataset: Dataset, name: str, length: int) -> None:
 
 
 def _check_overlaps(dataset: Dataset, entries: Entries) -> dict[tuple[str, str], int]:
-    """Splits are disjoint; but where all pairs are added to train, it has those of iid, and says so."""
+    """Splits are disjoint; only where all pairs are added to train, it has those of iid, and says so."""
     overlaps = {}
     sampled = [name for name in dataset.task.graphs if name in entries and name not in ENUMERATED]
     for one, other in combinations(sampled, 2):
@@ -173,19 +173,19 @@ def _check_protocol(dataset: Dataset) -> None:
     for n in [n for n in language.graph.lengths if n > complete]:
         used = train.get(n, 0) + iid.get(n, 0)
         exist = authors_count(dataset.task, n) if as_generator else language.count(n)
-        if used > filled(fill, exist):
+        if used > usable(fill, exist):
             raise UserError(f"train and iid use {used} of {exist} examples of length {n}, above fill {fill}")
 
 
 def _shared_sequences(dataset: Dataset, split: str) -> SharedSequences:
-    """What a test split shares with train: stated, not judged."""
+    """What a test split shares with train; nothing is demanded of it."""
     number = np.zeros(dataset.task.n_functions, dtype=dataset.task.table.dtype)
     group = np.zeros_like(number)
     for at, members in enumerate(dataset.task.group_indices.values()):
         number[list(members)], group[list(members)] = np.arange(len(members)), at
     distinct = in_train = twins = 0
     for n, examples in dataset[split].items():
-        functions = examples[first_positions(examples.sequences())].functions
+        functions = examples.functions[first_positions(row_values(examples.functions))]
         others = dataset["train"][n].functions if n in dataset["train"] else functions[:0]
         distinct += len(functions)
         in_train += int(member(row_values(functions), row_values(others)).sum())
