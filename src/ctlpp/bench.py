@@ -71,8 +71,13 @@ def timed(work: Callable[[], object], repeats: int) -> float:
 
 def time_steps(stepper: Stepper, batches: Batches, steps: range, *, threads: int = 0) -> float:
     """Seconds of some training steps, with so many threads; 0 for as many as there are."""
+
+    def train() -> None:
+        for n in steps:
+            stepper.step(n, *batches.at(n))
+
     with computing_with(threads or torch.get_num_threads()):
-        return timed(lambda: [stepper.step(n, *batches.at(n)) for n in steps], 1)
+        return timed(train, 1)
 
 
 def run(*arguments: str) -> str:

@@ -20,7 +20,7 @@ def test_the_task_runs_in_the_harness_and_its_samples_can_be_scored(tmp_path: Pa
     data = ctlpp.generate("R", protocol="clean", **sizes)
     ctlpp.ask(data, tmp_path / "q", format="lm-eval", limit=8)
     environment = os.environ | {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "hf")}
-    command = [sys.executable, PROGRAM]
+    command = [sys.executable, str(PROGRAM)]
     done = subprocess.run(command, cwd=tmp_path / "q", env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
 
