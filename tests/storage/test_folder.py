@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.storage.conftest import Folders, small
 
 from ctlpp.benchmark.dataset import generate
+from ctlpp.benchmark.graph import IN, Graph, VariantSpec, function_names
 from ctlpp.benchmark.variants import ORDERS, PROTOCOLS, VARIANTS
 from ctlpp.storage import folder as module
 from ctlpp.storage.folder import SCHEMA, digest, lines, load, parse, rows, to_table
@@ -70,25 +71,15 @@ def test_rows_of_text_files_can_be_read_by_anyone(originals: Folders) -> None:
     assert [json.loads(line) for line in found] == expected
 
 
-def test_a_dataset_with_many_functions_and_long_examples_survives(tmp_path: Path) -> None:
-    sizes: dict[str, Any] = {"symbols": 6, "functions": 270, "max_length": 9, "ood_max_length": 30}
-    dataset = generate("CTL", train=2000, iid=20, ood=20, **sizes)
+def test_a_strange_name_many_functions_and_long_examples_survive(tmp_path: Path) -> None:
+    train, ood = (Graph.of({IN: "a", "a": "a OUT"}, lengths=lengths) for lengths in ([2, 9], [30]))
+    groups = {"a": function_names(260)}
+    spec = VariantSpec(groups=groups, train=train, ood=ood, name="Grüße: |x| #1")
+    dataset = generate(spec, symbols=6, protocol="clean", train=2000, iid=20, ood=20)
     dataset.save(tmp_path / "data")
-    check(tmp_path / "data")
-    loaded = load(tmp_path / "data")
-    assert loaded.texts("ood") == dataset.texts("ood")
-    assert loaded.task.vocabulary.size == 277
-
-
-def test_a_graph_with_a_strange_name_survives(tmp_path: Path) -> None:
-    path = tmp_path / "graph.toml"
-    path.write_text(
-        'name = "Grüße: |x| #1"\n[groups]\na = 3\n[train]\nedges = ["IN -> a", "a -> OUT"]\nlengths = [1]\n'
-        '[ood]\nedges = ["IN -> a", "a -> a OUT"]\n',
-        encoding="utf-8",
-    )
-    generate(path, protocol="text", symbols=3, train=9, iid=0, ood=5, max_length=2).save(tmp_path / "data")
-    assert check(tmp_path / "data").dataset.task.variant == "Grüße: |x| #1"
+    proved = check(tmp_path / "data").dataset
+    assert proved.task.variant == "Grüße: |x| #1"
+    assert proved.texts("ood") == dataset.texts("ood")
 
 
 def test_what_is_no_dataset_folder_and_an_unknown_format_are_named(tmp_path: Path) -> None:
