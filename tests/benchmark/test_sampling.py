@@ -14,7 +14,7 @@ from scipy.stats import chi2, chisquare
 
 from ctlpp.benchmark.graph import IN, OUT, Graph, Restriction
 from ctlpp.benchmark.language import Examples, Integers, Language
-from ctlpp.benchmark.sampling import Stream, draw, first_occurrences, member, random_walks
+from ctlpp.benchmark.sampling import Stream, draw, first_occurrences, is_in, random_walks
 from ctlpp.benchmark.task import make_task
 from ctlpp.benchmark.variants import WEIGHTINGS, Settings
 
@@ -71,7 +71,7 @@ integers = st.lists(st.integers(-3, 3) | st.integers(2**63, 2**63 + 3))
 def test_first_occurrences_and_membership_are_those_of_python(values: list[int], of: list[int]) -> None:
     these, those = np.array(values, dtype=object), np.array(of, dtype=object)
     assert first_occurrences(these).tolist() == list(dict.fromkeys(values))
-    assert member(these, those).tolist() == [value in of for value in values]
+    assert is_in(these, those).tolist() == [value in of for value in values]
 
 
 def small(after: dict[str, str], sizes: dict[str, int], *rules: Restriction) -> Language:

@@ -26,7 +26,7 @@ import numpy as np
 from ctlpp.benchmark.authors import Generator
 from ctlpp.benchmark.graph import VariantSpec
 from ctlpp.benchmark.language import Examples, Integers, Language, join
-from ctlpp.benchmark.sampling import NOTHING, Stream, draw, first_occurrences, member
+from ctlpp.benchmark.sampling import NO_NUMBERS, Stream, draw, first_occurrences, is_in
 from ctlpp.benchmark.task import Task, make_task
 from ctlpp.benchmark.variants import Settings
 from ctlpp.files import UserError, as_frame
@@ -67,7 +67,7 @@ class Dataset:
     def common(self, one: str, other: str) -> list[Examples]:
         """The examples of split `other` that `one` has, too; those of a length together."""
         both = [(self[other][n], self[one][n]) for n in self[other] if n in self[one]]
-        return [theirs[member(theirs.keys(), ours.keys())] for theirs, ours in both]
+        return [theirs[is_in(theirs.keys(), ours.keys())] for theirs, ours in both]
 
     def shared(self, one: str, other: str) -> int:
         """How many examples two splits have in common."""
@@ -105,7 +105,7 @@ class Dataset:
         """A split for `torch.utils.data.DataLoader`, with its `collate` as `collate_fn`."""
         from ctlpp.benchmark.view import SplitView
 
-        return SplitView(*self.padded(split), self.task.vocabulary.end)
+        return SplitView(self.tensors(split).values(), self.task.vocabulary.end)
 
     def frame(self, split: str) -> Any:
         """A split as a table, as it is written to files: input, output, length, allowed.
@@ -205,7 +205,7 @@ def _draw_singles_first(task: Task, settings: Settings) -> tuple[Split, Split]:
     for n in room:
         both = _draw(task, settings, "train", n, train_sizes[n] + iid_sizes[n])
         chosen = Stream(settings.seed, "split", n).distinct_below(len(both), iid_sizes[n])
-        in_iid = member(np.arange(len(both)), chosen)
+        in_iid = is_in(np.arange(len(both)), chosen)
         iid[n], train[n] = both[in_iid], both[~in_iid]
     return train, iid
 
@@ -230,12 +230,12 @@ def _draw_pairs_at_last(task: Task, settings: Settings) -> tuple[Split, Split]:
     train, iid, before = {}, {}, 0
     for n, size in sizes.items():
         both = _draw(task, settings, "train", n, size)
-        in_iid = member(np.arange(before, before + len(both)), chosen)
+        in_iid = is_in(np.arange(before, before + len(both)), chosen)
         iid[n], train[n] = both[in_iid], both[~in_iid]
         before += len(both)
     if 2 in room:
         pairs = language.all(2)
-        drawn = member(language.rank(pairs), language.rank(train[2]))
+        drawn = is_in(language.rank(pairs), language.rank(train[2]))
         train[2] = join([train[2], pairs if settings.doubled_pairs else pairs[~drawn]])
     return train, iid
 
@@ -263,7 +263,7 @@ def _draw_unseen(task: Task, settings: Settings, name: str, seen: tuple[Split, S
 
 
 def _draw(
-    task: Task, settings: Settings, name: str, length: int, n: int, taken: Integers = NOTHING
+    task: Task, settings: Settings, name: str, length: int, n: int, taken: Integers = NO_NUMBERS
 ) -> Examples:
     if settings.as_generator and name in ("train", "ood"):
         return Generator(task.language(name), length, name, settings).draw(n)
@@ -275,7 +275,7 @@ def _numbers(language: Language, length: int, splits: Iterable[Split]) -> Intege
     """The numbers of those examples of the splits that are in the language, each once."""
     parts = [split[length] for split in splits if length in split]
     numbers = [language.rank(part[language.contains(part)]) for part in parts]
-    return first_occurrences(np.concatenate(numbers)) if numbers else NOTHING
+    return first_occurrences(np.concatenate(numbers)) if numbers else NO_NUMBERS
 
 
 def balance(total: int, room: Mapping[int, int]) -> Sizes:

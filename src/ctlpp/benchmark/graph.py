@@ -39,7 +39,7 @@ Groups = Mapping[str, tuple[str, ...]]  # group -> names of its functions
 LONGEST = 128  # functions in an example
 MOST_FUNCTIONS = 10_000
 REQUIRED = object()
-KINDS = {str: "a printable text", int: "a whole number", float: "a number", list: "a list", dict: "an object"}
+TYPES = {str: "a printable text", int: "a whole number", float: "a number", list: "a list", dict: "an object"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -227,13 +227,13 @@ def check_items(values: Sequence[Any], key: str, kind: type) -> tuple[Any, ...]:
     for value in values:
         fits = type(value) in (int, float) if kind is float else type(value) is kind
         if not fits or (kind is str and not value.isprintable()):
-            raise UserError(f"the entry {key!r} must have {KINDS[kind]}, not {abbreviate(value)}")
+            raise UserError(f"the entry {key!r} must have {TYPES[kind]}, not {abbreviate(value)}")
     return tuple(values)
 
 
 def abbreviate(value: Any) -> str:
     """A value in few words."""
-    return KINDS[type(value)] if isinstance(value, list | dict) else f"{value!r:.60}"
+    return TYPES[type(value)] if isinstance(value, list | dict) else f"{value!r:.60}"
 
 
 def choose(entries: Mapping[str, Any], key: str, choices: Iterable[str]) -> Any:

@@ -137,13 +137,10 @@ class Language:
 
     def contains(self, examples: Examples) -> NDArray[np.bool_]:
         """Which examples the graph allows."""
-        right = np.full(len(examples), examples.length in self.graph.lengths)
-        node = examples.starts.astype(np.int64)
-        for function in examples.functions.T:
-            choice = node * self.n_functions + function
-            right &= self.possible[choice]
-            node = self.next_node[choice]
-        return np.asarray(right & self.ends[node // self.n_symbols])
+        first, last = examples.functions[:, 0], examples.functions[:, -1]
+        complete = self.allowed[0, first, examples.starts] & self.ends[self.group_of[last]]
+        right = complete & self.allows_successions(examples)
+        return np.asarray(right & (examples.length in self.graph.lengths))
 
     def allows_successions(self, examples: Examples) -> NDArray[np.bool_]:
         """Which examples have only successions that the graph allows, wherever they begin and end."""

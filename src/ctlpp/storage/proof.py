@@ -14,7 +14,7 @@ import numpy as np
 
 from ctlpp.benchmark.dataset import ENUMERATED, Dataset, authors_count, usable
 from ctlpp.benchmark.language import row_values
-from ctlpp.benchmark.sampling import first_positions, member
+from ctlpp.benchmark.sampling import is_first, is_in
 from ctlpp.benchmark.variants import HABITS, PROTOCOLS
 from ctlpp.files import UserError
 from ctlpp.storage.card import files_in_card
@@ -86,7 +86,7 @@ def _sizes(dataset: Dataset, split: str) -> dict[int, int]:
 def _distinct(dataset: Dataset, split: str, length: int) -> int:
     """How many different examples of a length a split has."""
     examples = dataset[split].get(length)
-    return 0 if examples is None else int(first_positions(examples.keys()).sum())
+    return 0 if examples is None else int(is_first(examples.keys()).sum())
 
 
 def _check_files(folder: Path, dataset: Dataset, entries: Entries) -> None:
@@ -117,7 +117,7 @@ def _check_split(dataset: Dataset, name: str, claimed: dict[str, int]) -> None:
         if not inside.all():
             example = task.describe(examples, int(np.argmin(inside)))
             raise UserError(f"{name} has {example!r}, which is not in its graph")
-        once = first_positions(examples.keys())
+        once = is_first(examples.keys())
         if not once.all() and not (name == "train" and length == 2 and dataset.settings.get("doubled_pairs")):
             raise UserError(f"{name} has {task.describe(examples, int(np.argmin(once)))!r} twice")
 
@@ -185,10 +185,10 @@ def _shared_sequences(dataset: Dataset, split: str) -> SharedSequences:
         number[list(members)], group[list(members)] = np.arange(len(members)), at
     distinct = in_train = twins = 0
     for n, examples in dataset[split].items():
-        functions = examples.functions[first_positions(row_values(examples.functions))]
+        functions = examples.functions[is_first(row_values(examples.functions))]
         others = dataset["train"][n].functions if n in dataset["train"] else functions[:0]
         distinct += len(functions)
-        in_train += int(member(row_values(functions), row_values(others)).sum())
+        in_train += int(is_in(row_values(functions), row_values(others)).sum())
         ours, theirs = (np.column_stack([group[one[:, 0]], number[one]]) for one in (functions, others))
-        twins += int(member(row_values(ours), row_values(theirs)).sum())
+        twins += int(is_in(row_values(ours), row_values(theirs)).sum())
     return SharedSequences(distinct, in_train, twins)
