@@ -69,9 +69,8 @@ def lock(path: Path, *, wait: bool = False) -> Iterator[None]:
         with FileLock(path, timeout=-1 if wait else 0):
             yield
     except Timeout as error:
-        raise BusyError(
-            f"{path.parent} is in use by another process: wait for it, or choose another"
-        ) from error
+        busy = f"{path.parent} is in use by another process"
+        raise BusyError(f"{busy}: wait for it, or choose another") from error
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -203,9 +202,8 @@ def check_folder(kind: FolderKind, folder: Path, *, force: bool) -> None:
     if not (folder / kind.mark).is_file() and any(folder.iterdir()):
         raise UserError(f"{folder} is not {kind.noun}, so it is not replaced: choose another folder")
     if Path.cwd().is_relative_to(os.path.realpath(folder)):
-        raise UserError(
-            f"{folder} is the current folder or has it inside, so it is not replaced: choose another"
-        )
+        here = f"{folder} is the current folder or has it inside"
+        raise UserError(f"{here}, so it is not replaced: choose another")
     if not force:
         raise UserError(f"{folder} exists already: choose another folder, or replace it with ‹force=True›")
     check_writable(folder)

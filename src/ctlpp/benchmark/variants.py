@@ -78,6 +78,7 @@ FEWEST_FUNCTIONS = {"A": 2, "R": 2, "S": 5}
 
 def _option(default: Any, help: str, values: Collection[Any] = (), *, only: str = "") -> Any:
     """A setting: its help on the command line, the values it may have, and the only variant that has it."""
+    help = f"{only} only: {help}" if only else help
     return field(default=default, metadata={"help": help, "values": values, "only": only})
 
 
@@ -97,8 +98,7 @@ class Settings:
         "authors", "; ".join(f"{name}: {one.about}" for name, one in PROTOCOLS.items()) + ".", PROTOCOLS
     )
     table: str | int | Path | None = _option(  # noqa: RUF009
-        None,
-        "Functions: authors, authors-py37, a number to draw them from, or a file. [default: the protocol's]",
+        None, "Functions: authors, authors-py37, a number to draw from, or a file. [default: the protocol's]"
     )
     workers: int | None = _option(None, f"Of the authors' generator. [default: {WORKERS}]", range(1, 1001))
     repeats: bool | None = _option(None, "All workers choose the same functions. [default: the protocol's]")
@@ -110,15 +110,13 @@ class Settings:
     order: str = _option(
         "right-to-left", "right-to-left: d(a(b(3))) is written `d a b 3`; left-to-right: `3 b a d`.", ORDERS
     )
-    shared_functions: int | None = _option(
-        None, "S only: functions in the shared group o. [default: 8]", only="S"
-    )
+    shared_functions: int | None = _option(None, "functions in the shared group o. [default: 8]", only="S")
     shared_symbols: int | None = _option(
-        None, "S only: symbols that both paths may pass to a shared function. [default: 4]", only="S"
+        None, "symbols that both paths may pass to a shared function. [default: 4]", only="S"
     )
     ood_max_length: int | None = _option(
         None,
-        "CTL only: functions in an OOD example, at most. [default: max length + 4]",
+        "functions in an OOD example, at most. [default: max length + 4]",
         range(3, LONGEST + 1),
         only="CTL",
     )

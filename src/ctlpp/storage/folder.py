@@ -93,10 +93,9 @@ def load(folder: str | Path) -> Dataset:
 def read_folder(folder: Path) -> tuple[Dataset, Entries]:
     """The dataset in a folder, and what its `task.json` says of the splits."""
     task, settings, entries = read_task(folder)
-    splits = {
-        name: parse(task, read_split(folder, entry), folder / entry["file"])
-        for name, entry in entries.items()
-    }
+    splits = {}
+    for name, entry in entries.items():
+        splits[name] = parse(task, read_split(folder, entry), folder / entry["file"])
     return Dataset(task=task, settings=settings, splits=splits), entries
 
 
@@ -286,11 +285,11 @@ def task_to_dict(task: Task, settings: Mapping[str, Any], splits: Entries) -> di
 
 
 def _graph_to_dict(graph: Graph) -> dict[str, Any]:
-    restrictions = [
-        {"from": r.source, "function": r.function, "symbols": list(r.symbols)} for r in graph.restrictions
-    ]
     entry: dict[str, Any] = {"lengths": list(graph.lengths), "edges": [list(edge) for edge in graph.edges]}
-    return entry | ({"restrictions": restrictions} if restrictions else {})
+    for rule in graph.restrictions:
+        restriction = {"from": rule.source, "function": rule.function, "symbols": list(rule.symbols)}
+        entry.setdefault("restrictions", []).append(restriction)
+    return entry
 
 
 def task_from_dict(content: Any) -> Task:
@@ -372,9 +371,8 @@ def pretty(value: Any, depth: int = 0) -> str:
     if len(flat) + depth <= 110 or not isinstance(value, dict | list):
         return flat
     if isinstance(value, dict):
-        items = [
-            f"{json.dumps(key, ensure_ascii=False)}: {pretty(one, depth + 1)}" for key, one in value.items()
-        ]
+        keys = [json.dumps(key, ensure_ascii=False) for key in value]
+        items = [f"{key}: {pretty(one, depth + 1)}" for key, one in zip(keys, value.values(), strict=True)]
     else:
         items = [pretty(one, depth + 1) for one in value]
     left, right = "{}" if isinstance(value, dict) else "[]"
