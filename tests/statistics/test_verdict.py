@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import f_oneway, permutation_test
 
 from ctlpp.statistics.published import PUBLISHED, ROUNDING
-from ctlpp.statistics.summary import FEWEST, spread_of_tables, summarise
+from ctlpp.statistics.summary import MANY_SEEDS, spread_of_tables, summarise
 from ctlpp.statistics.verdict import HIGHER, LOWER, NEGLIGIBLE, REPRODUCED, UNDECIDED, Verdict, judge
 
 NDR = (0.75, 0.27)
@@ -48,9 +48,9 @@ def test_without_spread_the_rounding_decides_and_differences_below_two_hundredth
 
 
 def test_few_seeds_never_reproduce_and_are_not_taken_for_certain_however_well_they_agree() -> None:
-    for count in (2, 5, FEWEST - 1):
+    for count in (2, 5, MANY_SEEDS - 1):
         assert word([1.0] * count, (1.0, 0.0)) == UNDECIDED
-    assert word([1.0] * FEWEST, (1.0, 0.0)) == REPRODUCED
+    assert word([1.0] * MANY_SEEDS, (1.0, 0.0)) == REPRODUCED
     assert word([1.0] * 5) == UNDECIDED
     assert word([0.2] * 5, (0.95, 0.03)) == LOWER  # but what is far beyond the published spread is
     assert (word([0.9]), word([])) == (UNDECIDED, UNDECIDED)
