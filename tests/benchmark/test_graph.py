@@ -160,11 +160,8 @@ MISTAKES = [  # a line of TOML, what somebody wrote instead, what is said
     (OOD, '"IN -> a"', "the entry 'edges' must have a list, not 'IN -> a'"),
     ("a -> a OUT", "a -> b a OUT", "the train and OOD graphs share"),
     ("[ood]", "[test]", "unknown key 'test'; choose from name, groups, train, ood"),
-    ("[groups]\na = 3\nb = 2", "groups = 3", "the entry 'groups' must have an object, not 3"),
     ("[groups]\na = 3\nb = 2", "[groups]", "a task needs at least two symbols and a function"),
-    ("[groups]\na = 3\nb = 2", "", "the entry 'groups' is missing"),
     (TRAIN, ODD, "train graph: it has no example of any of the lengths [1, 3]"),
-    ("[ood]\n", "[ood]\nlengths = [2.5]\n", "the entry 'lengths' must have a whole number, not 2.5"),
     ("[ood]\n", "[ood]\nfill = 2\n", "unknown key 'fill'; choose from edges, lengths, restrictions"),
     ("[ood]\nedges", "[ood]\n#", "the entry 'edges' is missing"),
     ("mine", "S", "S is a variant of the paper: give your graph a name of its own"),
@@ -174,7 +171,6 @@ MISTAKES = [  # a line of TOML, what somebody wrote instead, what is said
     ("[groups]", "x = " + 2000 * "[" + "\n[groups]", "not a readable TOML file"),
 ]
 TABLES = [  # what somebody wrote for a restriction
-    ('{ from = "a", function = "d", symbols = 1 }', "the entry 'symbols' must have a list, not 1"),
     ('{ from = "a", function = "d", symbols = ["1"] }', "'symbols' must have a whole number, not '1'"),
     ('{ from = "a", function = "d" }', "the entry 'symbols' is missing"),
     ('{ to = "a" }', "unknown key 'to'; choose from from, function, symbols"),
