@@ -12,7 +12,7 @@ import torch
 
 from ctlpp.bench import Seeds, time_steps
 from ctlpp.benchmark.dataset import generate
-from ctlpp.training.engine import activations, computing_with, threads_for
+from ctlpp.training.engine import activations, threads_for
 
 SMALL = {"symbols": 4, "functions": 8, "max_length": 4, "train": 1_000, "iid": 50, "ood": 50}
 CASES = [  # preset, data, seeds, steps in a block
@@ -35,10 +35,9 @@ def main() -> None:
             sizes = activations(stepper, longest)
             spans: dict[int, list[float]] = {1: [], most: []}
             for first in range(0, 5 * steps, steps):
+                block = range(first, first + steps)
                 for threads, spent in spans.items():
-                    with computing_with(threads):
-                        block = range(first, first + steps)
-                        spent.append(time_steps(lambda n: stepper.step(n, *batches.at(n)), block) / steps)  # noqa: B023
+                    spent.append(time_steps(stepper, batches, block, threads=threads) / steps)
             one, all_ = (median(spans[threads]) for threads in (1, most))
             size = stepper.group * sum(sizes) / len(sizes) / 1024
             taken = threads_for(stepper, longest)

@@ -23,24 +23,18 @@ def test_the_tables_of_the_data_have_both_sides_of_every_comparison(
     monkeypatch.setattr(sampler, "generate", lambda variant: whole(variant, **SMALL))
     monkeypatch.setattr(bench, "reference", lambda name: sampler)
     sizes = {"S": SMALL | EVEN}
-    monkeypatch.setattr(
-        bench,
-        "generate",
-        lambda variant, **options: generate(variant, **options, **sizes.get(variant, SMALL)),
-    )
+    small = lambda variant, **options: generate(variant, **options, **sizes.get(variant, SMALL))  # noqa: E731
+    monkeypatch.setattr(bench, "generate", small)
     monkeypatch.setattr(bench, "run", lambda *arguments: "")
     print_table(*bench.compare_data())
     out = capsys.readouterr().out
-    for words in ("Data in memory", "The whole command", "ctlpp --help"):
-        assert words in out
+    assert all(words in out for words in ("Data in memory", "The whole command", "ctlpp --help"))
     assert out.count("×") == 4  # A and R, in memory and as a whole command
 
 
 def test_the_reference_makes_the_same_kind_of_splits() -> None:
-    rows, ours = (
-        bench.reference("rejection_sampler").generate("A", **SMALL),
-        generate("A", protocol="text", **SMALL),
-    )
+    rows = bench.reference("rejection_sampler").generate("A", **SMALL)
+    ours = generate("A", protocol="text", **SMALL)
     assert {name: len(split) for name, split in rows.items()} == {n: ours.size(n) for n in ours.splits}
 
 
@@ -56,14 +50,13 @@ def test_the_table_of_training_has_both_sides_for_each_model(
     monkeypatch.setattr(bench, "SIZES", [("small", "quick", SMALL, 2, 1)])
     print_table(*bench.compare_training())
     out = capsys.readouterr().out
-    for words in (*bench.THREE, "one by one", "together", "times", "Threads"):
-        assert words in out
+    assert all(words in out for words in (*bench.THREE, "one by one", "together", "times", "Threads"))
     assert out.count("×") == 2 * len(bench.THREE)
 
 
 @pytest.mark.parametrize("model", ["lstm", "gru"])
 def test_the_plain_loop_trains(model: str) -> None:
-    data = generate("R", protocol="text", symbols=4, functions=8, max_length=2, train=90, iid=5, ood=10)
+    data = generate("R", protocol="text", **SMALL | {"max_length": 2, "train": 90, "iid": 5})
     plain = bench.Seeds(model, "quick", data, 2).plain()
     tokens, targets = data.tensors("train")[1]
 

@@ -12,10 +12,8 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGES = [
-    ROOT / "README.md",
-    *sorted(page for page in (ROOT / "docs").rglob("*.md") if "_build" not in page.parts),
-]
+DOCS = sorted(page for page in (ROOT / "docs").rglob("*.md") if "_build" not in page.parts)
+PAGES = [ROOT / "README.md", *DOCS]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 INDENTED = re.compile(r"^    (ctlpp .*)$", re.MULTILINE)
 NUMBER = re.compile(r"-?\d+\.\d+")
@@ -35,16 +33,10 @@ class Step(NamedTuple):
 def steps(text: str) -> list[Step]:
     """All of them, in order."""
     found = []
-    blocks = [*BLOCK.finditer(text)]
-    after = {
-        one.start(): two
-        for one, two in pairwise(blocks)
-        if two[1] == "text" and not text[one.end() : two.start()].strip()
-    }
-    for block in blocks:
-        if block[1] in ("python", "sh"):
-            shown = after[block.start()][2] if block.start() in after else ""
-            found.append(Step(block.start(), block[1], block[2], shown))
+    for block, after in pairwise([*BLOCK.finditer(text), None]):
+        if block and block[1] in ("python", "sh"):
+            prints = after and after[1] == "text" and not text[block.end() : after.start()].strip()
+            found.append(Step(block.start(), block[1], block[2], after[2] if after and prints else ""))
     without_blocks = BLOCK.sub(lambda block: " " * len(block[0]), text)
     found += [Step(line.start(), "sh", line[1]) for line in INDENTED.finditer(without_blocks)]
     return sorted(found)
@@ -58,11 +50,7 @@ def alike(printed: str, shown: str) -> bool:
     return all(abs(float(one) - float(other)) <= ROOM for one, other in both)
 
 
-def page_name(page: Path) -> str:
-    return page.relative_to(ROOT).as_posix()
-
-
-@pytest.mark.parametrize("page", PAGES, ids=page_name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_what_a_page_tells_to_type_works_and_prints_what_stands_there(
     page: Path, preloaded: list[str], tmp_path: Path
 ) -> None:
@@ -91,18 +79,11 @@ def test_what_a_page_tells_to_type_works_and_prints_what_stands_there(
             assert not step.shown or alike(printed, step.shown), f"{step.code}\nprints\n{printed}"
 
 
-def test_outputs_are_compared_by_their_words_and_numbers() -> None:
-    assert alike("seed 3:  0.91\n", "seed 3: 0.95")
-    assert not alike("seed 3: 0.91", "seed 4: 0.91")
-    assert not alike("seed 3: 0.91", "seed 3: 0.5")
-    assert not alike("seed 3: 0.91", "seed 3:")
-
-
-@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=page_name)
-def test_every_link_within_the_repository_leads_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
-        if "://" not in target and target != "../../results/report.html":  # made by `make docs`
-            assert (page.parent / target).exists(), target
+def test_every_link_within_the_repository_leads_somewhere() -> None:
+    for page in (*PAGES, ROOT / "CONTRIBUTING.md"):
+        for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
+            if "://" not in target and target != "../../results/report.html":  # made by `make docs`
+                assert (page.parent / target).exists(), (page, target)
 
 
 def test_readme_and_architecture_name_every_command_and_every_folder() -> None:
@@ -122,9 +103,8 @@ def test_the_readme_is_short_and_plain() -> None:
     text = (ROOT / "README.md").read_text()
     prose = re.sub(r"\]\([^)]*\)", "]", BLOCK.sub("", text))
     assert len(text.splitlines()) <= 120
+    assert max(map(len, text.splitlines())) <= 100
     assert len(re.findall(r"[A-Za-z][\w'-]*", prose)) <= 600
-    assert [line for line in text.splitlines() if len(line) > 100] == []
-    assert text.index("```") < text.index("## From Python") < text.index("## Do the published numbers hold?")
 
 
 def sentences(text: str) -> list[str]:

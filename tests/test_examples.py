@@ -10,18 +10,14 @@ EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_an_example_runs(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_example_runs_and_is_short(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
+    assert spec
+    assert spec.loader
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     if hasattr(module, "main"):
         shortened = {"steps": 20} if "steps" in inspect.signature(module.main).parameters else {}
         module.main(**shortened)
     assert capsys.readouterr().out
-
-
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_an_example_has_fewer_than_fifty_lines(path: Path) -> None:
     assert len(path.read_text().splitlines()) < 50

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +42,8 @@ def write_box(
         meanwhile()
 
 
-def refused(line: str, whole: bool = True) -> AbstractContextManager[Any]:
-    return pytest.raises(UserError, match=f"^{re.escape(line)}{'$' * whole}")
+def refused(line: str) -> AbstractContextManager[Any]:
+    return pytest.raises(UserError, match=f"^{re.escape(line)}$")
 
 
 @pytest.fixture
@@ -51,18 +52,10 @@ def box(tmp_path: Path) -> Path:
     return tmp_path / "box"
 
 
-def test_a_user_error_names_arguments_in_python_and_options_on_the_command_line() -> None:
-    error = UserError("‹train› 0: use ‹max_length› 4 or ‹force=True›; <tags> stay")
-    assert str(error) == "train 0: use max_length 4 or force=True; <tags> stay"
-    assert error.on_command_line() == "--train 0: use --max-length 4 or --force; <tags> stay"
-
-
 def test_force_replaces_a_folder_of_the_kind_or_an_empty_one(box: Path) -> None:
     before = everything_below(box.parent)
-    with pytest.raises(UserError) as caught:
+    with refused(f"{box} exists already: choose another folder, or replace it with force=True"):
         write_box(box)
-    line = f"{box} exists already: choose another folder, or replace it with "
-    assert (str(caught.value), caught.value.on_command_line()) == (f"{line}force=True", f"{line}--force")
     assert everything_below(box.parent) == before
     write_box(box, force=True)
     assert (box / "box.txt").read_text() == "new"
@@ -79,12 +72,9 @@ def test_nothing_else_is_ever_replaced(box: Path) -> None:
     (here / "link").symlink_to(box)
     (here / "broken").symlink_to(here / "nowhere")
     before = everything_below(here)
-    said = {
-        "thesis": "is not a box, so it is not replaced: choose another folder",
-        "file": "is a file: choose a folder",
-        "link": "is a link, so it is not replaced: choose another folder",
-        "broken": "is a link, so it is not replaced: choose another folder",
-    }
+    link = "is a link, so it is not replaced: choose another folder"
+    said = {"thesis": "is not a box, so it is not replaced: choose another folder"}
+    said |= {"file": "is a file: choose a folder", "link": link, "broken": link}
     for name, line in said.items():
         for force in (True, False):
             with refused(f"{here / name} {line}"):
@@ -120,11 +110,8 @@ def test_a_failure_while_writing_leaves_everything_as_it_was(box: Path, failure:
     for folder in (box, box.parent / "new" / "deep"):
         with pytest.raises((UserError, KeyboardInterrupt)) as caught:
             write_box(folder, force=True, meanwhile=fail)
-        if isinstance(failure, OSError):
-            unchanged = (
-                "what was there before is unchanged: make room, make it writable, or choose another place"
-            )
-            assert str(caught.value) == f"cannot write {folder}: No space left on device; {unchanged}"
+        line = f"cannot write {folder}: No space left on device; what was there before is unchanged: "
+        assert str(caught.value).startswith(line if isinstance(failure, OSError) else "")
         assert everything_below(box.parent) == before
 
 
@@ -150,12 +137,15 @@ def test_the_old_folder_comes_back_if_the_new_one_cannot_take_its_place(
     assert everything_below(box.parent) == before
 
 
-def test_a_place_where_nothing_can_be_written_is_named(tmp_path: Path) -> None:
+def test_a_place_where_nothing_can_be_written_is_named_also_beforehand(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("precious")
-    for folder in (tmp_path / "file" / "deep" / "box", Path("/proc/ctlpp/box"), tmp_path / ("x" * 300)):
-        with pytest.raises(UserError, match=r"^cannot write .*: .*choose another place$") as caught:
-            write_box(folder)
-        assert len(str(caught.value).splitlines()) == 1
+    inside_file, proc, long = tmp_path / "file" / "deep" / "box", Path("/proc/ctlpp/box"), "x" * 250
+    for folder in (inside_file, proc, tmp_path / long, tmp_path / (long * 2)):
+        for attempt in (write_box, partial(check_folder, BOX, force=False)):
+            with pytest.raises(UserError, match=r"^cannot write .*: [^\n]*choose another place$"):
+                attempt(folder)
+    with pytest.raises(UserError, match=r"^cannot make the folder .*; choose another$"):
+        make_folder(inside_file)
     assert everything_below(tmp_path) == {"file": b"precious"}
 
 
@@ -165,14 +155,6 @@ def test_of_two_writers_the_second_gives_way(box: Path) -> None:
         write_box(folder, "second", meanwhile=lambda: box.rename(folder))
     assert (folder / "box.txt").read_text() == "old"
     assert [path.name for path in folder.parent.iterdir()] == ["wanted"]
-
-
-def test_whether_a_place_can_be_written_is_known_beforehand(tmp_path: Path) -> None:
-    for folder in (Path("/proc/ctlpp/box"), Path("/proc/box"), tmp_path / ("x" * 250)):
-        with refused(f"cannot write {folder}: ", whole=False):
-            check_folder(BOX, folder, force=False)
-    check_folder(BOX, tmp_path / "new" / "deep", force=False)
-    assert everything_below(tmp_path) == {}
 
 
 def test_what_a_killed_writer_has_left_is_removed_by_the_next_one(tmp_path: Path) -> None:
@@ -230,12 +212,6 @@ def test_a_file_is_replaced_only_once_the_new_one_is_complete(
     with pytest.raises(UserError, match=r"Input/output error; .*unchanged: make room"):
         write_atomically(path, b"new")
     assert everything_below(tmp_path) == {"deep": None, "deep/file": b"old"}
-
-
-def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("precious")
-    with pytest.raises(UserError, match=r"^cannot make the folder .*; choose another$"):
-        make_folder(tmp_path / "file" / "deep")
 
 
 def test_a_lock_is_held_by_one_at_a_time(tmp_path: Path) -> None:

@@ -20,7 +20,6 @@ NAMES = {
 def test_the_list_of_public_names_is_this_one() -> None:
     assert set(ctlpp.__all__) == NAMES
     assert dir(ctlpp) == sorted(NAMES)
-
     assert all(getattr(ctlpp, name) is not None for name in NAMES)
     with pytest.raises(AttributeError, match="module 'ctlpp' has no attribute 'nope'"):
         ctlpp.nope  # noqa: B018
@@ -33,21 +32,16 @@ def test_the_citation_names_this_version() -> None:
 
 def test_the_import_alone_loads_no_heavy_library() -> None:
     code = "import sys, ctlpp; print({'torch', 'numpy', 'pyarrow', 'rich', 'typer'} & set(sys.modules))"
-    assert (
-        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-        == "set()\n"
-    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
 
 
-FUNCTIONS = sorted(name for name in NAMES if name[0].islower())
-
-
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_a_public_function_says_what_each_parameter_is_and_what_it_gives(name: str) -> None:
-    function = getattr(ctlpp, name)
-    about = inspect.getdoc(function) or ""
-    described = re.findall(r"^    (\w+): ", about.partition("Args:\n")[2].partition("\n\n")[0], re.MULTILINE)
-    assert described == list(inspect.signature(function).parameters)
-    given = about.partition("\nReturns:\n")[2].partition("\n\n")[0]
-    assert given
-    assert ": " not in given.splitlines()[0]  # else the reference takes what is before it for a type
+def test_a_public_function_says_what_each_parameter_is_and_what_it_gives() -> None:
+    for name in sorted(name for name in NAMES if name[0].islower()):
+        about = inspect.getdoc(getattr(ctlpp, name)) or ""
+        arguments = about.partition("Args:\n")[2].partition("\n\n")[0]
+        described = re.findall(r"^    (\w+): ", arguments, re.MULTILINE)
+        assert described == list(inspect.signature(getattr(ctlpp, name)).parameters), name
+        given = about.partition("\nReturns:\n")[2].partition("\n\n")[0]
+        assert given, name
+        assert ": " not in given.splitlines()[0], "the reference takes what is before it for a type"

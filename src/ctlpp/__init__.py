@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ctlpp.cli.output import TrainingDisplay
     from ctlpp.plans.sweep_folder import sweep
     from ctlpp.questions.answers import score
-    from ctlpp.questions.folder import ask
+    from ctlpp.questions.questions import ask
     from ctlpp.report.contrast import compare
     from ctlpp.storage.folder import load
     from ctlpp.storage.proof import check
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ctlpp.training.recipe import Recipe, recipe_for
     from ctlpp.training.train import accuracy, evaluate, load_run, load_seed, train
 
-_HOMES = {  # module -> the names that it gives
+_NAMES = {  # by module
     "analysis.analysis": ("analyze",),
     "benchmark.dataset": ("Dataset", "generate"),
     "benchmark.graph": ("Graph", "Restriction", "VariantSpec"),
@@ -41,7 +41,7 @@ _HOMES = {  # module -> the names that it gives
     "cli.output": ("TrainingDisplay",),
     "plans.sweep_folder": ("sweep",),
     "questions.answers": ("score",),
-    "questions.folder": ("ask",),
+    "questions.questions": ("ask",),
     "report.contrast": ("compare",),
     "storage.folder": ("load",),
     "storage.proof": ("check",),
@@ -51,28 +51,12 @@ _HOMES = {  # module -> the names that it gives
 }
 
 __all__ = ["Dataset", "Graph", "Language", "Recipe", "Restriction", "Run", "Task", "TrainingDisplay"]
-__all__ += [
-    "VariantSpec",
-    "__version__",
-    "accuracy",
-    "analyze",
-    "ask",
-    "check",
-    "compare",
-    "evaluate",
-    "generate",
-    "load",
-    "load_run",
-    "load_seed",
-    "recipe_for",
-    "score",
-    "sweep",
-    "train",
-]
+__all__ += ["VariantSpec", "__version__", "accuracy", "analyze", "ask", "check", "compare", "evaluate"]
+__all__ += ["generate", "load", "load_run", "load_seed", "recipe_for", "score", "sweep", "train"]
 
 
 def __getattr__(name: str) -> Any:
-    for module, names in _HOMES.items():
+    for module, names in _NAMES.items():
         if name in names:
             return getattr(import_module(f"ctlpp.{module}"), name)
     raise AttributeError(f"module 'ctlpp' has no attribute {name!r}")

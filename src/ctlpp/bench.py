@@ -33,7 +33,7 @@ from ctlpp.training.step import Stepper
 
 THREE = ("lstm", "transformer", "ndr")
 PLAIN = tuple(name for name in MODELS if name not in (*THREE, "lstm_uni", "rnn"))
-AUTHORS = {"lstm": 6.0, "transformer": 35.6, "ndr": 46.9}  # ms a step of their code, one seed, one H200
+AUTHORS_MS = {"lstm": 6.0, "transformer": 35.6, "ndr": 46.9}  # per step of their code, one seed, one H200
 CROWDS = (1, 2, 5, 10, 25, 50, 100)
 STEPS = 120  # in a measurement on a GPU
 OWN_SEEDS = 25
@@ -42,7 +42,7 @@ SIZES: list[tuple[str, str, dict[str, Any], int, int]] = [
     ("the demo's size", "quick", DEMO_DATA, DEMO_SEEDS, 20),  # name, preset, data, seeds, steps in a block
     ("full size", "authors", {}, 3, 1),
 ]
-TURNS = "model", "seeds", "batch", "one by one", "together", "times"
+COLUMNS = "model", "seeds", "batch", "one by one", "together", "times"
 
 
 def reference(name: str) -> ModuleType:
@@ -69,9 +69,15 @@ def timed(work: Callable[[], object], repeats: int) -> float:
     return median(spent)
 
 
-def time_steps(step: Callable[[int], object], steps: range) -> float:
-    """Seconds of some steps."""
-    return timed(lambda: [step(n) for n in steps], 1)
+def time_steps(stepper: Stepper, batches: Batches, steps: range, *, threads: int = 0) -> float:
+    """Seconds of some training steps, with so many threads; 0 for as many as there are."""
+
+    def train() -> None:
+        for n in steps:
+            stepper.step(n, *batches.at(n))
+
+    with computing_with(threads or torch.get_num_threads()):
+        return timed(train, 1)
 
 
 def run(*arguments: str) -> str:
@@ -155,7 +161,7 @@ def compare_training() -> tuple[Table | str, ...]:
     tables: list[Table] = []
     with progress("measuring", len(THREE) * len(SIZES) + 1) as advance:
         for name, preset, settings, count, steps in SIZES:
-            tables.append(make_table(name, *TURNS))
+            tables.append(make_table(name, *COLUMNS))
             data = generate("R", **{"protocol": "text"} | settings)
             for model in THREE:
                 add_turns(tables[-1], Seeds(model, preset, data, count), steps)
@@ -169,42 +175,41 @@ def compare_threads() -> Table:
     """Small models with all threads, and with as many as `train` takes."""
     name, preset, settings, count, steps = SIZES[0]
     rows = make_table(f"Threads, {name}", "model", "seeds", "all", "as trained", "all", "as trained", "times")
-    most, data = torch.get_num_threads(), generate("R", **{"protocol": "text"} | settings)
+    data = generate("R", **{"protocol": "text"} | settings)
     for model in THREE:
         seeds = Seeds(model, preset, data, count)
         stepper, batches = seeds.stepper(), seeds.batches
-        few = threads_for(stepper, batches.shapes()[-1])
-        spans = []
-        for first in range(0, BLOCKS * steps, steps):
-            for threads in (most, few):
-                with computing_with(threads):
-                    block = range(first, first + steps)
-                    spans.append(time_steps(lambda n: stepper.step(n, *batches.at(n)), block))  # noqa: B023
-        done = count * steps * BLOCKS
-        speeds = [f"{done / sum(spans[side::2]):,.1f}" for side in (0, 1)]
-        times = median(a / b for a, b in zip(spans[::2], spans[1::2], strict=True))
-        rows.add_row(model, str(count), str(most), str(few), *speeds, f"{times:.2f} ×")
+        threads = torch.get_num_threads(), threads_for(stepper, batches.shapes()[-1])
+        sides = [partial(time_steps, stepper, batches, threads=number) for number in threads]
+        rows.add_row(model, str(count), *map(str, threads), *take_turns(sides, steps, count))
     return rows
 
 
 def add_turns(rows: Table, seeds: Seeds, steps: int) -> None:
-    """Seed-steps a second of the plain loop and of the crowd, in turn, and the median ratio."""
+    """Add a row that compares a plain loop over the seeds with the crowd."""
     plain, stepper, batches = seeds.plain(), seeds.stepper(), seeds.batches
     plain.step(*batches.at(0))
     if seeds.device == "cuda":
         warm_up(stepper, batches)
     else:
         stepper.step(0, *batches.at(0))
-    spans = []
-    for first in range(0, BLOCKS * steps, steps):
-        alone = time_steps(lambda n: plain.step(*batches.at(n)), range(first, first + steps))
-        together = time_steps(lambda n: stepper.step(n, *batches.at(n)), range(first, first + steps))
-        spans.append((alone, together))
-    slow, fast = zip(*spans, strict=True)
-    done = seeds.count * steps * BLOCKS
-    times = median(a / b for a, b in spans)
-    numbers = f"{done / sum(slow):,.1f}", f"{done / sum(fast):,.1f}", f"{times:.2f} ×"
+
+    def time_plain(steps: range) -> float:
+        return timed(lambda: [plain.step(*batches.at(n)) for n in steps], 1)
+
+    numbers = take_turns([time_plain, partial(time_steps, stepper, batches)], steps, seeds.count)
     rows.add_row(seeds.model, str(seeds.count), str(seeds.recipe.batch), *numbers)
+
+
+def take_turns(sides: Sequence[Callable[[range], float]], steps: int, count: int) -> list[str]:
+    """Seed-steps a second of two sides that take turns, and the median ratio of a block's times.
+
+    sides: Give the seconds of some steps.
+    """
+    blocks = [range(first, first + steps) for first in range(0, BLOCKS * steps, steps)]
+    spans = [[side(block) for side in sides] for block in blocks]
+    speeds = [f"{count * steps * BLOCKS / sum(spent):,.1f}" for spent in zip(*spans, strict=True)]
+    return [*speeds, f"{median(slow / fast for slow, fast in spans):.2f} ×"]
 
 
 def crowd_sizes(text: str) -> list[int]:
@@ -223,13 +228,13 @@ def compare_cuda(crowds: Sequence[int] = CROWDS) -> tuple[Table | str, ...]:
     columns = ["seeds", "ms a seed-step", "seed-steps/s", "× authors' code", "TFLOP/s", "of the card"]
     columns += ["TB/s", "of the card", "start s", "GiB"]
     title = f"Whole training steps on {torch.cuda.get_device_name()}, preset authors"
-    rows, own = make_table(title, "model", *columns), make_table("Modules without a fast path", *TURNS)
+    rows, own = make_table(title, "model", *columns), make_table("Modules without a fast path", *COLUMNS)
     with progress("measuring", len(THREE) * len(crowds)) as advance:
         for model in THREE:
             for count in crowds:
                 seeds = Seeds(model, "authors", data, count, "cuda")
                 ms, teraflops, terabytes, start, gib = measure_crowd(seeds, use)
-                numbers = [f"{ms:.4f}", f"{1e3 / ms:,.0f}", f"{AUTHORS[model] / ms:.0f}"]
+                numbers = [f"{ms:.4f}", f"{1e3 / ms:,.0f}", f"{AUTHORS_MS[model] / ms:.0f}"]
                 numbers += [f"{teraflops:.0f}", f"{teraflops / flops:.0%}"]
                 numbers += [f"{terabytes:.1f}", f"{terabytes / moved:.0%}", f"{start:.0f}", f"{gib:.1f}"]
                 rows.add_row(model, str(count), *numbers)
@@ -253,7 +258,7 @@ def measure_crowd(seeds: Seeds, use: ModuleType, steps: int = STEPS) -> list[flo
     warm_up(stepper, batches)
     start = time.perf_counter() - begin
     for _ in range(2):  # a card that has waited for the compiler is slow at first
-        spent = time_steps(lambda n: stepper.step(n, *batches.at(n)), range(steps))
+        spent = time_steps(stepper, batches, range(steps))
     ms = 1e3 * spent / steps / seeds.count
     gib = torch.cuda.max_memory_allocated() / 2**30
     moved = {batch[0].shape[-1]: use.bytes_of_step(stepper, batch) for batch in batches.shapes()}

@@ -43,15 +43,15 @@ class BusyError(UserError):
 
 
 class TimeUp(KeyboardInterrupt):
-    """The minutes that a user allowed are over; the text says how to go on."""
+    """The time that a user allowed is over."""
 
 
 class Terminated(KeyboardInterrupt):
     """SIGTERM, as job schedulers send it."""
 
 
-def with_way_on(stop: KeyboardInterrupt, command: str) -> KeyboardInterrupt:
-    """What stopped a command, with the line that goes on with it."""
+def with_resume_command(stop: KeyboardInterrupt, command: str) -> KeyboardInterrupt:
+    """The interrupt that stopped a command, with a line that says how to resume it."""
     line = f"{str(stop).partition(';')[0] or 'interrupted'}; go on with: {command}"
     for kind in (TimeUp, Terminated):
         if isinstance(stop, kind) or isinstance(stop.__cause__, kind):
@@ -69,9 +69,8 @@ def lock(path: Path, *, wait: bool = False) -> Iterator[None]:
         with FileLock(path, timeout=-1 if wait else 0):
             yield
     except Timeout as error:
-        raise BusyError(
-            f"{path.parent} is in use by another process: wait for it, or choose another"
-        ) from error
+        busy = f"{path.parent} is in use by another process"
+        raise BusyError(f"{busy}: wait for it, or choose another") from error
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -132,7 +131,7 @@ def _sync_folder(folder: Path) -> None:
 
 @dataclass(frozen=True)
 class FolderKind:
-    """A kind of folder that we write: only one of the same kind, or an empty one, is ever replaced."""
+    """A kind of folder that we write: it replaces only an empty folder or one of the same kind."""
 
     noun: str  # "an analysis"
     mark: str  # a file that every folder of this kind has
@@ -140,7 +139,7 @@ class FolderKind:
 
 @contextmanager
 def write_folder(kind: FolderKind, folder: Path, *, force: bool) -> Iterator[Path]:
-    """A folder beside `folder` that takes its place in the end; removed again if anything fails."""
+    """Give a new folder to write into, which takes the place of `folder` only if nothing fails."""
     check_folder(kind, folder, force=force)
     target = Path(os.path.realpath(folder))  # has a name and a parent, which `..` does not
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
@@ -153,7 +152,7 @@ def write_folder(kind: FolderKind, folder: Path, *, force: bool) -> Iterator[Pat
         with lock(part / ".lock"):
             yield part
         (part / ".lock").unlink()
-        _put(part, target, force=force)
+        _replace(target, part, force=force)
         made.clear()
     except OSError as error:
         raise cannot_write(folder, error) from error
@@ -165,14 +164,14 @@ def write_folder(kind: FolderKind, folder: Path, *, force: bool) -> Iterator[Pat
 
 
 def _remove_left_over(target: Path) -> None:
-    """Remove the parts of this folder that killed processes have left: nobody holds their locks."""
+    """Remove what killed processes have left of this folder: nobody holds the locks."""
     for part in target.parent.glob(f".{glob.escape(target.name)}.*.part"):
         with suppress(UserError), lock(part / ".lock"):
             shutil.rmtree(part, ignore_errors=True)
 
 
-def _put(part: Path, folder: Path, *, force: bool) -> None:
-    """Rename `part` to `folder`; an old folder is removed only once the new one is in place."""
+def _replace(folder: Path, part: Path, *, force: bool) -> None:
+    """Rename `part` to `folder`; remove an old folder only once the new one is in place."""
     for file in (path for path in part.rglob("*") if path.is_file()):
         with file.open("rb") as handle:
             os.fsync(handle.fileno())
@@ -192,7 +191,7 @@ def _put(part: Path, folder: Path, *, force: bool) -> None:
 
 
 def check_folder(kind: FolderKind, folder: Path, *, force: bool) -> None:
-    """Raise UserError if the folder must not be written: call it before the work for it."""
+    """Raise UserError if the folder must not be written; called before the work for it, too."""
     if not os.path.lexists(folder):
         check_writable(folder)
         return
@@ -203,16 +202,15 @@ def check_folder(kind: FolderKind, folder: Path, *, force: bool) -> None:
     if not (folder / kind.mark).is_file() and any(folder.iterdir()):
         raise UserError(f"{folder} is not {kind.noun}, so it is not replaced: choose another folder")
     if Path.cwd().is_relative_to(os.path.realpath(folder)):
-        raise UserError(
-            f"{folder} is the current folder or has it inside, so it is not replaced: choose another"
-        )
+        here = f"{folder} is the current folder or has it inside"
+        raise UserError(f"{here}, so it is not replaced: choose another")
     if not force:
         raise UserError(f"{folder} exists already: choose another folder, or replace it with ‹force=True›")
     check_writable(folder)
 
 
 def check_writable(path: Path) -> None:
-    """Raise UserError if nothing can be written at the path: by trying, above it."""
+    """Raise UserError if nothing can be written at the path: try it in the nearest folder above."""
     nearest = next((parent for parent in path.parents if os.path.lexists(parent)), Path())
     if not nearest.is_dir():
         raise UserError(f"cannot write {path}: {nearest} is not a folder; choose another place")

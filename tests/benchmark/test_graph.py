@@ -34,9 +34,7 @@ def rule(source: str, function: str, *symbols: int) -> Restriction:
     return Restriction(source=source, function=function, symbols=symbols)
 
 
-def checked(
-    after: dict[str, str], lengths: Sequence[int] = (1, 2), rules: Sequence[Restriction] = ()
-) -> None:
+def check(after: dict[str, str], lengths: Sequence[int] = (1, 2), rules: Sequence[Restriction] = ()) -> None:
     check_graph(Graph.of(after, lengths=lengths, restrictions=rules), "train", GROUPS, n_symbols=3)
 
 
@@ -58,46 +56,35 @@ def test_what_two_graphs_share_is_what_both_allow(one: set[Edge], other: set[Edg
     assert both.lengths == (1, 2, 3)
 
 
-def test_a_sound_graph_is_accepted() -> None:
-    checked(FINE, rules=[rule("a", "h", 0, 2), rule(IN, "f", 1), rule("b", "g")])
-
-
-NO_WAY = "there is no way from IN to OUT; add edges that lead there"
 EDGE_MISTAKES: list[tuple[dict[str, str], str]] = [
     ({IN: "a c", "a": "OUT"}, "edge IN -> c: unknown group 'c'; choose from OUT, a, b"),
-    ({IN: "a", "a": "OUT", "c": "a"}, "edge c -> a: unknown group 'c'; choose from IN, a, b"),
     ({IN: "a", "a": "OUT IN"}, "edge a -> IN: unknown group 'IN'; choose from OUT, a, b"),
     ({IN: "a", OUT: "a"}, "edge OUT -> a: unknown group 'OUT'; choose from IN, a, b"),
     ({IN: "a OUT", "a": "OUT"}, "edge IN -> OUT: an example needs at least one function"),
     ({IN: "a", "a": "a OUT OUT"}, "edge a -> OUT is given twice; once is enough"),
-    ({IN: "a", "a": "a"}, NO_WAY),
-    ({"a": "OUT"}, NO_WAY),
-    ({}, NO_WAY),
-    (
-        {IN: "a", "a": "OUT", "b": "a"},
-        "group b cannot be reached from IN; add an edge to it or drop its edges",
-    ),
+    ({IN: "a", "a": "a"}, "there is no way from IN to OUT; add edges that lead there"),
+    ({}, "there is no way from IN to OUT"),
+    ({IN: "a", "a": "OUT", "b": "a"}, "group b cannot be reached from IN; add an edge to it or drop its"),
     ({IN: "a b", "a": "b OUT", "b": "b"}, "group b is a dead end; add an edge from it toward OUT"),
 ]
 RULE_MISTAKES = [
     (rule("a", "q", 0), "restriction of 'q' after 'a': there is no function 'q'"),
     (rule("a", "f", 0), "restriction of 'f' after 'a': there is no edge a -> a; restrict one that exists"),
-    (rule("c", "f", 0), "restriction of 'f' after 'c': there is no edge c -> a; restrict one that exists"),
     (rule("a", "h", 1, 3), "restriction of 'h' after 'a': no symbol has the index 3; use 0 to 2"),
-    (rule("a", "h", -1), "restriction of 'h' after 'a': no symbol has the index -1; use 0 to 2"),
 ]
 
 
 def test_mistakes_in_edges_lengths_and_restrictions_are_named() -> None:
+    check(FINE, rules=[rule("a", "h", 0, 2), rule(IN, "f", 1), rule("b", "g")])
     for after, text in EDGE_MISTAKES:
         with pytest.raises(ValueError, match=f"^train graph: {text}"):
-            checked(after)
+            check(after)
     for lengths in ((), (0, 1), (-1,), (1, 10**9)):
         with pytest.raises(ValueError, match=r"^train graph: lengths must be 1 to 128, not \["):
-            checked(FINE, lengths=lengths)
+            check(FINE, lengths=lengths)
     for bad, text in RULE_MISTAKES:
         with pytest.raises(ValueError, match=f"^train graph: {text}"):
-            checked(FINE, rules=[bad])
+            check(FINE, rules=[bad])
 
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "graphs").glob("*.toml"))
@@ -133,22 +120,16 @@ def test_a_file_or_a_spec_that_spells_out_a_variant_equals_the_variant(tmp_path:
 
 def test_a_spec_may_have_restrictions_and_function_names_of_its_own() -> None:
     groups = {"turn": ("left", "right"), "flip": ("up", "down")}
-    only_0_and_1 = rule("turn", "up", 0, 1)
-    train = {IN: "turn", "turn": "flip", "flip": "turn OUT"}
-    spec = VariantSpec(
-        groups=groups,
-        train=Graph.of(train, lengths=[2, 4], restrictions=[only_0_and_1]),
-        ood=Graph.of({IN: "flip", "flip": "turn", "turn": "flip OUT"}, lengths=[2]),
-    )
-    dataset = generate(spec, protocol="text", symbols=4, train=20, iid=4, ood=10)
-    task = dataset.task
+    rules = [rule("turn", "up", 0, 1)]
+    train = Graph.of({IN: "turn", "turn": "flip", "flip": "turn OUT"}, lengths=[2, 4], restrictions=rules)
+    ood = Graph.of({IN: "flip", "flip": "turn", "turn": "flip OUT"}, lengths=[2])
+    spec = VariantSpec(groups=groups, train=train, ood=ood)
+    task = generate(spec, protocol="text", symbols=4, train=20, iid=4, ood=8).task
     assert task.variant == "own"
-    assert task.language("train").count(2) == 4 * 2 * 2 - 2 * 2
-    assert sorted(task.functions) == ["down", "left", "right", "up"]
-    pairs = [text.split() for text, _ in dataset.texts("train") if len(text.split()) == 3]
+    pairs = [task.describe(task.language("train").all(2), row).split() for row in range(12)]
     assert all(second in groups["flip"] and first in groups["turn"] for second, first, _ in pairs)
     received = {task.functions[first][int(start)] for second, first, start in pairs if second == "up"}
-    assert received <= {0, 1}
+    assert received == {0, 1}
 
 
 def test_names_and_lengths_have_defaults(tmp_path: Path) -> None:
@@ -166,24 +147,21 @@ def test_the_worked_examples_make_data() -> None:
         assert dataset.shared("train", "ood") == 0
 
 
+TRAIN = 'edges = ["IN -> a b", "a -> b OUT"'
+ODD = 'lengths = [1, 3]\nedges = ["IN -> a", "a -> b"'  # where only even lengths have examples
 OOD = '["IN -> a b", "a -> a OUT", "b -> b OUT"]'
 MISTAKES = [  # a line of TOML, what somebody wrote instead, what is said
     ("b = 2", "b = 0", "group b must have 1 to 10000 functions, not 0"),
-    ("b = 2", "b = true", "group b must have 1 to 10000 functions, not True"),
     ("b = 2", "b = 2\nIN = 2", "'IN' cannot name a group: use letters and digits, but not IN or OUT"),
     ("b = 2", "b = 2\nc = 1", "group c has no edge in either graph; add one or drop the group"),
     ("b = 2", "b = 22", "functions 25: only 24 different bijections of 4 symbols exist"),
     ("a -> b OUT", "a b OUT", "the edge 'a b OUT' must look like \"a -> b c OUT\""),
-    ("a -> b OUT", "a ->", "the edge 'a ->' must look like \"a -> b c OUT\""),
     ("a -> b OUT", "a x -> b", "the edge 'a x -> b' must look like \"a -> b c OUT\""),
     (OOD, '"IN -> a"', "the entry 'edges' must have a list, not 'IN -> a'"),
-    (OOD, "[1]", 'the edge 1 must look like "a -> b c OUT"'),
     ("a -> a OUT", "a -> b a OUT", "the train and OOD graphs share"),
     ("[ood]", "[test]", "unknown key 'test'; choose from name, groups, train, ood"),
-    ("[groups]\na = 3\nb = 2", "groups = 3", "the entry 'groups' must have an object, not 3"),
     ("[groups]\na = 3\nb = 2", "[groups]", "a task needs at least two symbols and a function"),
-    ("[groups]\na = 3\nb = 2", "", "the entry 'groups' is missing"),
-    ("[ood]\n", "[ood]\nlengths = [2.5]\n", "the entry 'lengths' must have a whole number, not 2.5"),
+    (TRAIN, ODD, "train graph: it has no example of any of the lengths [1, 3]"),
     ("[ood]\n", "[ood]\nfill = 2\n", "unknown key 'fill'; choose from edges, lengths, restrictions"),
     ("[ood]\nedges", "[ood]\n#", "the entry 'edges' is missing"),
     ("mine", "S", "S is a variant of the paper: give your graph a name of its own"),
@@ -193,7 +171,6 @@ MISTAKES = [  # a line of TOML, what somebody wrote instead, what is said
     ("[groups]", "x = " + 2000 * "[" + "\n[groups]", "not a readable TOML file"),
 ]
 TABLES = [  # what somebody wrote for a restriction
-    ('{ from = "a", function = "d", symbols = 1 }', "the entry 'symbols' must have a list, not 1"),
     ('{ from = "a", function = "d", symbols = ["1"] }', "'symbols' must have a whole number, not '1'"),
     ('{ from = "a", function = "d" }', "the entry 'symbols' is missing"),
     ('{ to = "a" }', "unknown key 'to'; choose from from, function, symbols"),
@@ -215,40 +192,24 @@ def test_graphs_that_differ_only_by_restrictions_may_be_disjoint() -> None:
         rules = [rule(IN, function, *allowed) for function, allowed in symbols.items()]
         return Graph.of({IN: "a", "a": "OUT"}, lengths=[1], restrictions=rules)
 
-    spec = VariantSpec(
-        groups={"a": ("f", "g", "h")}, train=restricted(f=(0, 1)), ood=restricted(f=(2, 3), g=(), h=())
-    )
+    train, ood = restricted(f=(0, 1)), restricted(f=(2, 3), g=(), h=())
+    spec = VariantSpec(groups={"a": ("f", "g", "h")}, train=train, ood=ood)
     dataset = generate(spec, protocol="text", symbols=4, train=10, iid=0, ood=2)
     assert {text for text, _ in dataset.texts("ood")} == {"f 2", "f 3"}
+    both = replace(spec, ood=restricted(f=(1, 2), g=(), h=()))
     with pytest.raises(ValueError, match="share 1 examples of length 1, for instance 'f 1'"):
-        generate(
-            replace(spec, ood=restricted(f=(1, 2), g=(), h=())),
-            protocol="text",
-            symbols=4,
-            train=10,
-            iid=0,
-            ood=2,
-        )
+        generate(both, symbols=4)
 
 
-def test_a_graph_without_an_example_of_its_lengths_is_refused(tmp_path: Path) -> None:
-    text = TOML.replace('"IN -> a b", "a -> b OUT"', '"IN -> a", "a -> b"')
-    with pytest.raises(ValueError, match=r"train graph: it has no example of any of the lengths \[1, 3\]"):
-        generate_from(text.replace("[train]", "[train]\nlengths = [1, 3]"), tmp_path)
-
-
-def test_the_number_of_functions_is_that_of_the_file(tmp_path: Path) -> None:
+def test_a_file_with_another_number_of_functions_or_none_is_named(tmp_path: Path) -> None:
     assert generate_from(TOML, tmp_path, functions=5).task.n_functions == 5
     with pytest.raises(ValueError, match="functions 6: the groups of mine have 5 together; leave it out"):
         generate_from(TOML, tmp_path, functions=6)
-
-
-def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "graph.toml"
-    with pytest.raises(ValueError, match=r"graph\.toml does not exist: name a TOML file with a graph"):
+    path = tmp_path / "binary.toml"
+    with pytest.raises(ValueError, match=r"binary\.toml does not exist: name a TOML file with a graph"):
         read_spec(path, 6)
     path.write_bytes(b"\xff\xfe")
-    with pytest.raises(ValueError, match=r"graph\.toml: not a readable TOML file"):
+    with pytest.raises(ValueError, match=r"binary\.toml: not a readable TOML file"):
         read_spec(path, 6)
 
 

@@ -3,8 +3,6 @@
 from itertools import permutations, product
 from typing import Any
 
-import pytest
-
 from ctlpp.benchmark.graph import IN, OUT, Graph, VariantSpec
 from ctlpp.benchmark.solutions import MOST, Solutions, count_solutions
 from ctlpp.benchmark.task import Task, make_task
@@ -29,13 +27,13 @@ def staged_by_force(task: Task, codes: int) -> int:
     )
 
 
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize(("shared", "overlap"), [(2, 2), (3, 2), (4, 1)])
-def test_the_counts_for_s_equal_brute_force(shared: int, overlap: int, seed: int) -> None:
-    task = task_of("S", symbols=4, functions=12, shared_functions=shared, shared_symbols=overlap, seed=seed)
-    for codes in (4, 5):
-        assert count_solutions(task, codes).fit == staged_by_force(task, codes)
-    assert count_solutions(task, 4) == Solutions(1, 1)
+def test_the_counts_for_s_equal_brute_force() -> None:
+    for seed, (shared, overlap) in product(range(4), [(2, 2), (3, 2), (4, 1)]):
+        sizes = {"functions": 12, "shared_functions": shared, "shared_symbols": overlap}
+        task = task_of("S", symbols=4, **sizes, seed=seed)
+        for codes in (4, 5):
+            assert count_solutions(task, codes).fit == staged_by_force(task, codes)
+        assert count_solutions(task, 4) == Solutions(1, 1)
 
 
 def test_the_counts_for_a_and_r_equal_brute_force() -> None:

@@ -21,11 +21,11 @@ def test_every_set_of_functions_is_equally_likely() -> None:
     assert chisquare(list(drawn.values())).pvalue > 1e-4
 
 
-@pytest.mark.parametrize(("n_symbols", "n_functions"), [(2, 2), (4, 24), (8, 32), (25, 60), (200, 5)])
-def test_functions_are_distinct_bijections_up_to_all_there_are(n_symbols: int, n_functions: int) -> None:
-    table = random_bijections(n_symbols, n_functions, Stream(0)).tolist()
-    assert len(set(map(tuple, table))) == n_functions
-    assert all(sorted(row) == list(range(n_symbols)) for row in table)
+def test_functions_are_distinct_bijections_up_to_all_there_are() -> None:
+    for n_symbols, n_functions in ((2, 2), (4, 24), (8, 32), (25, 60), (200, 5)):
+        table = random_bijections(n_symbols, n_functions, Stream(0)).tolist()
+        assert len(set(map(tuple, table))) == n_functions
+        assert all(sorted(row) == list(range(n_symbols)) for row in table)
 
 
 def test_an_unknown_word_is_named() -> None:

@@ -12,11 +12,11 @@ from scipy.stats import binomtest
 import ctlpp
 from ctlpp.files import UserError
 from ctlpp.questions.answers import Row, Scores, compare_answers
-from ctlpp.questions.prompts import Asking, Question, list_questions
+from ctlpp.questions.questions import Question, QuestionForm, list_questions
 from ctlpp.report.page import write_report
 from ctlpp.runs.folder import find_runs
 
-HOW = Asking(style="examples", shots=3, names="words")
+HOW = QuestionForm(style="examples", shots=3, names="words")
 Answer = Callable[[Question], str]
 
 
@@ -26,8 +26,8 @@ def data() -> ctlpp.Dataset:
     return ctlpp.generate("R", protocol="clean", **sizes)
 
 
-def answer_all(data: ctlpp.Dataset, answer: Answer, how: Asking = HOW) -> dict[str, str]:
-    return {one.id: answer(one) for split in ("iid", "ood") for one in list_questions(data, split, how)}
+def answer_all(data: ctlpp.Dataset, answer: Answer) -> dict[str, str]:
+    return {one.id: answer(one) for split in ("iid", "ood") for one in list_questions(data, split, HOW)}
 
 
 def write(path: Path, answers: dict[str, str]) -> Path:
@@ -39,12 +39,6 @@ def row(scores: Scores, split: str, length: int = 0, pair: str = "", reading: st
     key = split, length, pair, reading
     (found,) = (one for one in scores.rows() if (one.split, one.length, one.pair, one.reading) == key)
     return found
-
-
-def test_a_perfect_answerer_is_right_everywhere(data: ctlpp.Dataset) -> None:
-    scores = compare_answers(data, answer_all(data, lambda question: question.answer))
-    assert {one.accuracy for one in scores.rows()} == {1.0}
-    assert scores.faults() == {}
 
 
 def test_a_constant_answerer_is_right_as_often_as_its_symbol_is(data: ctlpp.Dataset) -> None:
@@ -62,28 +56,17 @@ def test_a_constant_answerer_is_right_as_often_as_its_symbol_is(data: ctlpp.Data
     assert scores.faults() == {"text": 120}
 
 
-def test_every_kind_of_unreadable_answer_is_counted(data: ctlpp.Dataset) -> None:
+def test_every_kind_of_unreadable_answer_is_counted_and_is_wrong(data: ctlpp.Dataset) -> None:
     answers = answer_all(data, lambda question: question.answer)
     ids = list(answers)
-    answers |= {
-        ids[0]: " ",
-        ids[1]: "no idea",
-        ids[2]: f"{answers[ids[2]]}?",
-        ids[3]: " ".join(answers.values()),
-    }
+    answers |= {ids[0]: " ", ids[1]: "no idea", ids[2]: f"{answers[ids[2]]}?"}
+    answers[ids[3]] = " ".join(answers.values())
     del answers[ids[4]], answers[ids[5]]
     scores = compare_answers(data, answers)
     assert scores.faults() == {"missing": 2, "empty": 1, "none": 1, "several": 1, "text": 1}
-    assert row(scores, "iid").right == 54
+    assert (row(scores, "iid").questions, row(scores, "iid").right) == (60, 54)
     assert row(scores, "iid", reading="lenient").right >= 55
-
-
-def test_a_question_of_a_limited_choice_that_is_not_answered_counts_as_wrong(data: ctlpp.Dataset) -> None:
-    limited = Asking(limit=10)
-    answers = answer_all(data, lambda question: question.answer, limited)
-    del answers[next(id for id in answers if id.startswith("ood"))]
-    scores = compare_answers(data, answers)
-    assert (row(scores, "ood").questions, row(scores, "ood").right) == (10, 9)
+    assert row(scores, "ood").accuracy == 1
 
 
 def test_scored_answers_are_a_run_like_any_other(data: ctlpp.Dataset, tmp_path: Path) -> None:
@@ -113,7 +96,6 @@ HOSTILE = {
     "blank lines": (b"\n\n", "has no answers: each line is"),
     "no JSON": (b"d a b 3 -> 5", "line 1: no JSON with an id and an answer"),
     "no UTF-8": (b'{"id": "\xff"}', "line 1: no JSON with an id and an answer"),
-    "a number": (b"5", "line 1: no JSON with an id and an answer"),
     "no answer": (line(id="x"), "line 1: no JSON with an id and an answer"),
     "too deep": (b"[" * 100_000, "line 1: no JSON with an id and an answer"),
     "a list as answer": (line(id="x", answer=[5]), "line 1: the id and the answer must be text"),
@@ -124,15 +106,10 @@ HOSTILE = {
     "unknown split": (line(id="x/3/tables-0-own-0-00000000", answer="5"), "unknown split 'x': choose from"),
     "unknown style": (line(id=ID.replace("tables", "x") + "CHECK", answer="5"), "style x: choose from"),
     "other data": (line(id=ID + "00000000", answer="5"), "asks about other data: name the dataset of the"),
-    "beyond the split": (
-        line(id=ID.replace("3", "999", 1) + "CHECK", answer="5"),
-        "is of no question that was",
-    ),
+    "beyond the split": (line(id=ID.replace("3", "999") + "CHECK", answer="5"), "is of no question that was"),
     "two answers": (line(id="x", answer="1") + b"\n" + line(id="x", answer="2"), "a second answer to x"),
-    "two ways of asking": (
-        line(id=ID + "CHECK", answer="1")
-        + b"\n"
-        + line(id=ID.replace("own-0", "own-9") + "CHECK", answer="1"),
+    "two ways of form": (
+        b"\n".join(line(id=f"ood/3/tables-0-own-{limit}-CHECK", answer="1") for limit in (0, 9)),
         "were asked in different ways: score them one by one",
     ),
     "a line without end": (b"x" * (2**24 + 1), "has a line of more than 16,777,216 bytes"),
@@ -141,7 +118,7 @@ HOSTILE = {
 
 
 def test_a_damaged_file_of_answers_is_named_in_one_line(data: ctlpp.Dataset, tmp_path: Path) -> None:
-    check = list_questions(data, "ood", Asking())[0].id[-8:].encode()
+    check = list_questions(data, "ood", QuestionForm())[0].id[-8:].encode()
     for content, (written, message) in HOSTILE.items():
         (tmp_path / "answers.jsonl").write_bytes(written.replace(b"CHECK", check))
         with pytest.raises(UserError, match=f"^[^\n]*{re.escape(message)}[^\n]*$"):
@@ -161,24 +138,17 @@ def test_mistakes_in_arguments_are_named(data: ctlpp.Dataset, tmp_path: Path) ->
     file, out = write(tmp_path / "answers.jsonl", {"x": "1"}), tmp_path / "q"
     for call, message in (
         (lambda: ctlpp.ask(data, out, style="x"), "style x: choose from tables, examples"),
-        (
-            lambda: ctlpp.ask(data, out, style="examples", shots=0),
-            "shots 0: the style examples shows nothing",
-        ),
+        (lambda: ctlpp.ask(data, out, style="examples", shots=0), "shots 0: the style examples shows"),
         (lambda: ctlpp.ask(data, out, shots=-1), "shots -1: must be a whole number from 0 to 1,000,000"),
         (lambda: ctlpp.ask(data, out, shots=500), "shots 500: train has only"),
         (lambda: ctlpp.ask(data, out, format="x"), "format x: choose from plain, chat, lm-eval"),
         (lambda: ctlpp.ask(data, out, splits=["x"]), "unknown split 'x': choose from train"),
         (lambda: ctlpp.score(data, file, out, name=" "), "name ' ': must be printable"),
         (lambda: ctlpp.score(data, file, out, name="x", seed=-1), "seed -1: must be a whole number"),
-        (
-            lambda: ctlpp.score(data, file, out, name="x", reading="x"),
-            "reading x: choose from strict, lenient",
-        ),
+        (lambda: ctlpp.score(data, file, out, name="x", reading="x"), "reading x: choose from strict, len"),
         (lambda: ctlpp.score(data, tmp_path / "no", out, name="x"), "no cannot be read (No such file"),
         (lambda: ctlpp.score(data, tmp_path, out, name="x"), "cannot be read (Is a directory): name a file"),
     ):
-        with pytest.raises(UserError) as error:
+        with pytest.raises(UserError, match=re.escape(message)):
             call()
-        assert message in str(error.value)
     assert not out.exists()

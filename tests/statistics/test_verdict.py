@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import f_oneway, permutation_test
 
 from ctlpp.statistics.published import PUBLISHED, ROUNDING
-from ctlpp.statistics.summary import FEWEST, spread_of_tables, summarise
+from ctlpp.statistics.summary import MANY_SEEDS, spread_of_tables, summarise
 from ctlpp.statistics.verdict import HIGHER, LOWER, NEGLIGIBLE, REPRODUCED, UNDECIDED, Verdict, judge
 
 NDR = (0.75, 0.27)
@@ -22,11 +22,11 @@ def normal(mean: float, std: float, count: int) -> list[float]:
     return [float(value) for value in mean + std * values]
 
 
-def verdict(values: list[float], published: tuple[float, float]) -> Verdict:
+def verdict(values: list[float], published: tuple[float, float] = NDR) -> Verdict:
     return judge(summarise(values, interval=(0, 1)), published)
 
 
-def word(values: list[float], published: tuple[float, float]) -> str:
+def word(values: list[float], published: tuple[float, float] = NDR) -> str:
     return verdict(values, published).word
 
 
@@ -38,39 +38,30 @@ def test_seeds_like_the_published_ones_reproduce_them() -> None:
 
 def test_the_farther_the_mean_is_off_the_less_it_is_reproduced() -> None:
     shifts = {0.04: REPRODUCED, 0.13: UNDECIDED, 0.18: HIGHER, -0.18: LOWER}
-    assert {shift: word(normal(0.75 + shift, 0.27, 25), NDR) for shift in shifts} == shifts
+    assert {shift: word(normal(0.75 + shift, 0.27, 25)) for shift in shifts} == shifts
 
 
-def test_a_difference_below_two_hundredths_is_not_spoken_of() -> None:
-    assert word([0.99] * 25, (1.0, 0.0)) == REPRODUCED
+def test_without_spread_the_rounding_decides_and_differences_below_two_hundredths_do_not_matter() -> None:
     assert word([0.97] * 25, (1.0, 0.0)) == LOWER
-
-
-def test_without_spread_the_rounding_of_the_published_mean_decides() -> None:
-    found = verdict([0.996] * 25, (1.0, 0.0))
-    assert found.word == REPRODUCED
-    assert found.interval == pytest.approx((-0.009, 0.001))
+    assert word([0.99] * 25, (1.0, 0.0)) == REPRODUCED
+    assert verdict([0.99] * 25, (1.0, 0.0)).interval == pytest.approx((-0.015, -0.005))
 
 
 def test_few_seeds_never_reproduce_and_are_not_taken_for_certain_however_well_they_agree() -> None:
-    for count in (2, 5, FEWEST - 1):
+    for count in (2, 5, MANY_SEEDS - 1):
         assert word([1.0] * count, (1.0, 0.0)) == UNDECIDED
-    assert word([1.0] * FEWEST, (1.0, 0.0)) == REPRODUCED
-    assert word([1.0] * 5, NDR) == UNDECIDED
+    assert word([1.0] * MANY_SEEDS, (1.0, 0.0)) == REPRODUCED
+    assert word([1.0] * 5) == UNDECIDED
     assert word([0.2] * 5, (0.95, 0.03)) == LOWER  # but what is far beyond the published spread is
-
-
-def test_one_seed_is_undecided_and_no_seed_too() -> None:
-    found = verdict([0.9], NDR)
-    assert (found.word, found.interval) == (UNDECIDED, None)
-    assert found.difference == pytest.approx(0.15)
-    assert verdict([], NDR).difference is None
+    assert (word([0.9]), word([])) == (UNDECIDED, UNDECIDED)
+    assert verdict([0.9]).difference == pytest.approx(0.15)
+    assert verdict([]).difference is None
 
 
 def test_more_seeds_decide_what_few_leave_open_but_do_not_make_up_for_few_published_ones() -> None:
-    assert [word(normal(0.78, 0.27, count), NDR) for count in (5, 400)] == [UNDECIDED, REPRODUCED]
-    assert [word(normal(0.9, 0.27, count), NDR) for count in (5, 400)] == [UNDECIDED, HIGHER]
-    assert word(normal(0.85, 0.2, 100_000), NDR) == UNDECIDED
+    assert [word(normal(0.78, 0.27, count)) for count in (5, 400)] == [UNDECIDED, REPRODUCED]
+    assert [word(normal(0.9, 0.27, count)) for count in (5, 400)] == [UNDECIDED, HIGHER]
+    assert word(normal(0.85, 0.2, 100_000)) == UNDECIDED
 
 
 @given(values=st.lists(st.floats(0, 1), min_size=4, max_size=30), mean=st.floats(0, 1), std=st.floats(0, 0.4))
@@ -95,7 +86,7 @@ def test_a_repetition_of_the_published_experiment_is_seldom_called_different() -
     draw = np.random.Generator(np.random.PCG64(0))
     shape = 0.75 * 0.25 / 0.27**2 - 1  # of a beta distribution with the published mean and spread
     repetitions = draw.beta(0.75 * shape, 0.25 * shape, size=(200, 25)).tolist()
-    words = [word(values, NDR) for values in repetitions]
+    words = [word(values) for values in repetitions]
     assert words.count(REPRODUCED) > 110
     assert words.count(HIGHER) + words.count(LOWER) < 12
 
@@ -129,14 +120,9 @@ def test_equal_accuracies_have_no_spread_and_one_table_or_one_seed_on_each_tells
 
 def test_p_is_that_of_a_permutation_test() -> None:
     values = tables(0.05, 0.05, [8, 3, 3], 3)
-    reference = permutation_test(
-        tuple(values),
-        lambda *groups: f_oneway(*groups).statistic,
-        permutation_type="independent",
-        alternative="greater",
-        n_resamples=1000,
-        rng=np.random.Generator(np.random.PCG64(1)),
-    )
+    rng = np.random.Generator(np.random.PCG64(1))
+    how = {"permutation_type": "independent", "alternative": "greater", "n_resamples": 1000, "rng": rng}
+    reference = permutation_test(values, lambda *groups: f_oneway(*groups).statistic, **how)
     found = spread_of_tables(values)
     assert found is not None
     assert found[2] == pytest.approx(reference.pvalue, abs=0.04)

@@ -10,23 +10,17 @@ from typing import Any
 import pytest
 
 from ctlpp.benchmark.dataset import Dataset, generate
+from ctlpp.storage.proof import check
 
 SMALL: dict[str, Any] = {"symbols": 4, "functions": 12, "max_length": 4, "train": 600, "iid": 60, "ood": 60}
 STAGED: dict[str, Any] = {"shared_functions": 4, "shared_symbols": 2}
 
 Folders = Callable[..., Path]
-Small = Callable[..., Dataset]
 
 
 @cache
-def small_dataset(variant: str, protocol: str = "text", **options: Any) -> Dataset:
+def small(variant: str, protocol: str = "text", **options: Any) -> Dataset:
     return generate(variant, protocol=protocol, **SMALL, **(STAGED if variant == "S" else {}), **options)
-
-
-@pytest.fixture(scope="session")
-def small() -> Small:
-    """`small("S", "clean")`: a small dataset."""
-    return small_dataset
 
 
 @pytest.fixture(scope="session")
@@ -36,7 +30,7 @@ def originals(tmp_path_factory: pytest.TempPathFactory) -> Folders:
     @cache
     def original(variant: str, protocol: str = "text", format: str = "parquet", **options: Any) -> Path:
         folder = tmp_path_factory.mktemp("original") / f"{variant}-{protocol}-{format}"
-        small_dataset(variant, protocol, **options).save(folder, format=format)
+        small(variant, protocol, **options).save(folder, format=format)
         return folder
 
     return original
@@ -60,3 +54,11 @@ def rewrite(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None:
     del task["sha256"]
     change(task)
     path.write_text(json.dumps(task), encoding="utf-8")
+
+
+def assert_refused(folder: Path, pattern: str) -> None:
+    """The folder is refused in one line that names it."""
+    with pytest.raises(ValueError, match=pattern) as caught:
+        check(folder)
+    assert str(folder) in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -11,12 +10,13 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.storage.conftest import Folders, Small
+from tests.storage.conftest import Folders, small
 
-from ctlpp.benchmark.dataset import Dataset, generate
+from ctlpp.benchmark.dataset import generate
+from ctlpp.benchmark.graph import IN, Graph, VariantSpec, function_names
 from ctlpp.benchmark.variants import ORDERS, PROTOCOLS, VARIANTS
 from ctlpp.storage import folder as module
-from ctlpp.storage.folder import SCHEMA, digest, lines, load, parse, rows, save
+from ctlpp.storage.folder import SCHEMA, digest, lines, load, parse, rows, to_table
 from ctlpp.storage.proof import check
 
 FORMATS = {"parquet": ".parquet", "jsonl": ".jsonl", "text": ".txt"}
@@ -31,7 +31,7 @@ def entries_of(folder: Path) -> dict[str, dict[str, Any]]:
 @each_variant
 @pytest.mark.parametrize(("protocol", "format"), [*zip(PROTOCOLS, FORMATS, strict=True)])
 def test_a_folder_is_proved_and_loaded_as_it_was_saved(
-    small: Small, originals: Folders, variant: str, format: str, protocol: str
+    originals: Folders, variant: str, format: str, protocol: str
 ) -> None:
     folder, dataset = originals(variant, protocol, format=format), small(variant, protocol)
     loaded, proof, entries = load(folder), check(folder), entries_of(folder)
@@ -42,60 +42,50 @@ def test_a_folder_is_proved_and_loaded_as_it_was_saved(
     admitted = {("train", name): entry["in_train"] for name, entry in entries.items() if "in_train" in entry}
     assert {pair: n for pair, n in proof.overlaps.items() if n} == admitted
     assert list(admitted) == [("train", "iid")] * (PROTOCOLS[protocol].complete - 1)
-    assert {path.name for path in folder.iterdir()} == {
-        *("task.json", "README.md"),
-        *(split + FORMATS[format] for split in dataset.splits),
-    }
+    files = {"task.json", "README.md", *(split + FORMATS[format] for split in dataset.splits)}
+    assert {path.name for path in folder.iterdir()} == files
 
 
-def test_the_sums_are_the_same_in_every_format_and_that_of_the_text_file_itself(originals: Folders) -> None:
-    folders = {format: originals("S", format=format) for format in FORMATS}
-    for split, entry in entries_of(folders["text"]).items():
-        content = (folders["text"] / entry["file"]).read_bytes()
-        sums = {entries_of(folder)[split]["sha256"] for folder in folders.values()}
-        assert sums == {hashlib.sha256(content).hexdigest()}
-
-
-def test_a_loaded_folder_can_be_saved_again_as_the_same_folder(originals: Folders, tmp_path: Path) -> None:
+def test_the_sums_are_those_of_the_text_file_in_every_format_and_a_folder_can_be_saved_again(
+    originals: Folders, tmp_path: Path
+) -> None:
+    text = originals("S", format="text")
+    sums = {path.stem: hashlib.sha256(path.read_bytes()).hexdigest() for path in text.glob("*.txt")}
     for format in FORMATS:
         original, again = originals("S", format=format), tmp_path / format
+        assert {split: entry["sha256"] for split, entry in entries_of(original).items()} == sums
         load(original).save(again, format=format)
         for path in original.iterdir():
             assert path.read_bytes() == (again / path.name).read_bytes()
 
 
-def test_rows_of_text_files_can_be_read_by_anyone(originals: Folders, small: Small) -> None:
+def test_rows_of_text_files_can_be_read_by_anyone(originals: Folders) -> None:
     texts = small("R").texts("ood")
     text = (originals("R", format="text") / "ood.txt").read_text(encoding="utf-8")
     assert [tuple(line.split("\t")) for line in text.splitlines()] == texts
     found = (originals("R", format="jsonl") / "ood.jsonl").read_text(encoding="utf-8").splitlines()
-    assert [(row["input"], row["output"]) for row in map(json.loads, found)] == texts
-    assert all(row["length"] == len(row["input"].split()) - 1 for row in map(json.loads, found))
-    assert {row["allowed"] for row in map(json.loads, found)} == {False}
+    expected = [
+        {"input": question, "output": answer, "length": len(question.split()) - 1, "allowed": False}
+        for question, answer in texts
+    ]
+    assert [json.loads(line) for line in found] == expected
 
 
-def test_a_dataset_with_many_functions_and_long_examples_survives(tmp_path: Path) -> None:
-    sizes: dict[str, Any] = {"symbols": 6, "functions": 270, "max_length": 9, "ood_max_length": 30}
-    dataset = generate("CTL", train=2000, iid=20, ood=20, **sizes)
+def test_a_strange_name_many_functions_and_long_examples_survive(tmp_path: Path) -> None:
+    train, ood = (Graph.of({IN: "a", "a": "a OUT"}, lengths=lengths) for lengths in ([2, 9], [30]))
+    groups = {"a": function_names(260)}
+    spec = VariantSpec(groups=groups, train=train, ood=ood, name="Grüße: |x| #1")
+    dataset = generate(spec, symbols=6, protocol="clean", train=2000, iid=20, ood=20)
     dataset.save(tmp_path / "data")
-    check(tmp_path / "data")
-    loaded = load(tmp_path / "data")
-    assert loaded.texts("ood") == dataset.texts("ood")
-    assert loaded.task.vocabulary.size == 277
+    proved = check(tmp_path / "data").dataset
+    assert proved.task.variant == "Grüße: |x| #1"
+    assert proved.texts("ood") == dataset.texts("ood")
 
 
-def test_a_graph_with_a_strange_name_survives(tmp_path: Path) -> None:
-    path = tmp_path / "graph.toml"
-    path.write_text(
-        'name = "Grüße: |x| #1"\n[groups]\na = 3\n[train]\nedges = ["IN -> a", "a -> OUT"]\nlengths = [1]\n'
-        '[ood]\nedges = ["IN -> a", "a -> a OUT"]\n',
-        encoding="utf-8",
-    )
-    generate(path, protocol="text", symbols=3, train=9, iid=0, ood=5, max_length=2).save(tmp_path / "data")
-    assert check(tmp_path / "data").dataset.task.variant == "Grüße: |x| #1"
-
-
-def test_what_is_no_dataset_folder_is_named(tmp_path: Path) -> None:
+def test_what_is_no_dataset_folder_and_an_unknown_format_are_named(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="format csv: choose from parquet, jsonl, text"):
+        small("R").save(tmp_path / "data", format="csv")
+    assert not list(tmp_path.iterdir())
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").write_text("x")
     said = {
@@ -104,26 +94,15 @@ def test_what_is_no_dataset_folder_is_named(tmp_path: Path) -> None:
         "file": "file is a file; name the dataset folder, which has a task.json",
     }
     for name, line in said.items():
-        for read in (load, check):
-            with pytest.raises(ValueError, match=line):
-                read(tmp_path / name)
-
-
-def test_an_unknown_format_is_named(small: Small, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="format csv: choose from parquet, jsonl, text"):
-        save(small("R"), tmp_path / "data", format="csv")
-    assert not list(tmp_path.iterdir())
-
-
-def table_of(dataset: Dataset, split: str) -> pa.Table:
-    return pa.Table.from_batches(list(rows(dataset.task, dataset[split])), schema=SCHEMA)
+        with pytest.raises(ValueError, match=line):
+            load(tmp_path / name)
 
 
 @pytest.mark.parametrize("order", ORDERS)
-def test_what_is_written_as_text_is_read_back(small: Small, order: str) -> None:
+def test_what_is_written_as_text_is_read_back(order: str) -> None:
     dataset = small("S", order=order)
     for split, parts in dataset.splits.items():
-        table = table_of(dataset, split)
+        table = to_table(dataset, split)
         assert table["length"].to_pylist() == sorted(table["length"].to_pylist()), "short examples first"
         parsed = parse(dataset.task, table, Path(split))
         assert list(parsed) == list(parts)
@@ -131,9 +110,7 @@ def test_what_is_written_as_text_is_read_back(small: Small, order: str) -> None:
             assert (parsed[length].keys() == examples.keys()).all()
 
 
-def test_the_sum_is_that_of_the_lines_and_does_not_depend_on_batches(
-    small: Small, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_sum_is_that_of_the_lines_and_does_not_depend_on_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     dataset = small("R")
     text = "".join(f"{question}\t{answer}\n" for question, answer in dataset.texts("train"))
     for at_once in (module.ROWS_AT_ONCE, 1, 7, 100):
@@ -148,16 +125,14 @@ cells = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
 def test_lines_are_input_tab_output_newline_also_of_a_slice(
     pairs: list[tuple[str, str]], start: int, length: int
 ) -> None:
-    columns = {
-        name: pa.array([pair[i] for pair in pairs], pa.string()) for i, name in enumerate(("input", "output"))
-    }
-    batch = pa.RecordBatch.from_pydict(columns).slice(min(start, len(pairs)), length)
+    questions, answers = (pa.array([pair[i] for pair in pairs], pa.string()) for i in (0, 1))
+    batch = pa.record_batch({"input": questions, "output": answers}).slice(min(start, len(pairs)), length)
     expected = "".join(f"{question}\t{answer}\n" for question, answer in pairs[start : start + length])
     assert lines(batch) == expected.encode()
 
 
-def test_a_row_that_is_no_example_of_the_task_is_shown(small: Small) -> None:
-    right = table_of(small("A"), "pairs").to_pylist()[0]
+def test_a_row_that_is_no_example_of_the_task_is_shown() -> None:
+    right = to_table(small("A"), "pairs").to_pylist()[0]
     inputs = ["a zz 1", "a b 9", "a b", "1 2", "a 1 b", "a b <end>", "1", "", "a  1", "a b 1 "]
     wrong: list[dict[str, Any]] = [{"input": text} for text in inputs]
     for row in [*wrong, {"output": "9"}, {"output": "a"}, {"length": 3}]:
@@ -170,22 +145,18 @@ def test_a_row_that_is_no_example_of_the_task_is_shown(small: Small) -> None:
 
 @each_format
 def test_a_damaged_file_is_named(copies: Folders, format: str) -> None:
-    for damage in ("truncated", "emptied", "removed", "a folder", "noise"):
+    for damage in ("truncated", "emptied", "noise", "removed", "a folder"):
         folder = copies("A", format=format)
         (path,) = folder.glob("train.*")
-        content = path.read_bytes()
+        half = path.read_bytes()[: path.stat().st_size // 2]
         path.unlink()
         if damage == "a folder":
             path.mkdir()
         elif damage != "removed":
-            kept = {"truncated": content[: len(content) // 2], "emptied": b"", "noise": bytes(range(256))}
-            path.write_bytes(kept[damage])
-        for read in (check, load):
-            with pytest.raises(
-                ValueError, match=r"train\.\w+(: the file is (damaged|missing)| has \d+ rows)"
-            ) as caught:
-                read(folder)
-            assert len(str(caught.value).splitlines()) == 1
+            path.write_bytes({"truncated": half, "emptied": b"", "noise": bytes(range(256))}[damage])
+        line = r"^.*train\.\w+(: the file is (damaged|missing)| has \d+ rows)[^\n]*$"
+        with pytest.raises(ValueError, match=line):
+            load(folder)
 
 
 @each_format
@@ -211,47 +182,33 @@ def test_a_text_file_with_other_bytes_is_caught_even_if_the_rows_are_the_same(co
     with_byte_order_mark, wrong_output = b"\xef\xbb\xbf" + content, content.replace(b"\t0\n", b"\t1\n", 1)
     for edited in (content + b"\n", content.replace(b"\n", b"\r\n"), with_byte_order_mark, wrong_output):
         (folder / "train.txt").write_bytes(edited)
-        for read in (load, check):
-            with pytest.raises(ValueError, match=r"train\.txt does not have the sha256 in task\.json"):
-                read(folder)
-
-
-@pytest.fixture(scope="module")
-def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """Hugging Face's own library, offline and with its own cache."""
-    patch = pytest.MonkeyPatch()
-    cache = tmp_path_factory.mktemp("hub")
-    patch.setenv("HF_HUB_OFFLINE", "1")
-    patch.setenv("HF_DATASETS_OFFLINE", "1")
-    patch.setenv("HF_HOME", str(cache))
-    patch.setenv("HF_DATASETS_CACHE", str(cache / "datasets"))
-    library = pytest.importorskip("datasets")
-    library.disable_progress_bars()
-    yield lambda folder: library.load_dataset(str(folder), cache_dir=str(cache))
-    patch.undo()
+        with pytest.raises(ValueError, match=r"train\.txt does not have the sha256 in task\.json"):
+            load(folder)
 
 
 @each_format
-def test_the_folder_is_a_dataset_of_the_hub(hub: Any, originals: Folders, small: Small, format: str) -> None:
-    loaded, dataset = hub(originals("S", format=format)), small("S")
-    assert list(loaded) == list(dataset.splits)
-    for split in dataset.splits:
+def test_hugging_faces_library_reads_the_folder(
+    originals: Folders, format: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "HF_HOME": str(tmp_path)}.items():
+        monkeypatch.setenv(name, value)
+    library = pytest.importorskip("datasets")
+    library.disable_progress_bars()
+    loaded = library.load_dataset(str(originals("S", format=format)), cache_dir=str(tmp_path))
+    assert list(loaded) == list(small("S").splits)
+    for name, split in loaded.items():
         if format == "text":
-            assert loaded[split]["text"][:] == ["\t".join(pair) for pair in dataset.texts(split)]
+            assert split["text"][:] == ["\t".join(pair) for pair in small("S").texts(name)]
             continue
-        assert loaded[split].column_names == ["input", "output", "length", "allowed"]
-        pairs = zip(loaded[split]["input"], loaded[split]["output"], strict=True)
-        assert list(pairs) == dataset.texts(split)
-        expected = [length for length, examples in dataset[split].items() for _ in range(len(examples))]
-        assert loaded[split]["length"][:] == expected
-        assert loaded[split].features["allowed"].dtype == "bool"
+        assert split.column_names == ["input", "output", "length", "allowed"]
+        assert list(zip(split["input"], split["output"], strict=True)) == small("S").texts(name)
+        assert split["length"][:] == [len(text.split()) - 1 for text in split["input"]]
+        assert split.features["allowed"].dtype == "bool"
 
 
 def test_the_card_says_what_is_in_the_folder(originals: Folders) -> None:
     folder = originals("S", "clean")
-    header, body = (
-        (folder / "README.md").read_text(encoding="utf-8").removeprefix("---\n").split("\n---\n", 1)
-    )
+    header, _, body = (folder / "README.md").read_text(encoding="utf-8").partition("\n---\n")
     assert '- split: unseen_symbols\n    path: "unseen_symbols.parquet"' in header
     assert "- 1K<n<10K" in header
     assert f"| `iid` | 60 | {entries_of(folder)['iid']['in_train']} | 2, 4 |" in body

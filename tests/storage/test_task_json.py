@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.storage.conftest import Folders, Small, rewrite
+from tests.storage.conftest import Folders, assert_refused, rewrite, small
 
 from ctlpp.storage.folder import load
 from ctlpp.storage.proof import check
@@ -21,14 +21,14 @@ Task = dict[str, Any]
 Change = Callable[[Task], Any]
 
 
-def test_task_json_has_the_entries_of_the_interface(small: Small, originals: Folders) -> None:
+def test_task_json_has_the_entries_of_the_interface(originals: Folders) -> None:
     content = json.loads((originals("S") / "task.json").read_text(encoding="utf-8"))
     task = small("S").task
-    expected = {"format": 1, "variant": "S", "protocol": "text", "seed": 0, "order": "right-to-left"}
+    expected: Task = {"format": 1, "variant": "S", "protocol": "text", "seed": 0, "order": "right-to-left"}
     expected |= {"symbols": ["0", "1", "2", "3"], "shared_functions": 4, "shared_symbols": 2}
+    expected["functions"] = {name: list(table) for name, table in task.functions.items()}
+    expected["groups"] = {group: list(names) for group, names in task.groups.items()}
     assert {key: content[key] for key in expected} == expected
-    assert content["functions"] == {name: list(table) for name, table in task.functions.items()}
-    assert content["groups"] == {group: list(names) for group, names in task.groups.items()}
     assert ["IN", "a1"] in content["train_graph"]["edges"]
     assert set(content["train_graph"]["restrictions"][0]) == {"from", "function", "symbols"}
     assert ["a1", "b2"] in content["ood_graph"]["edges"]
@@ -56,12 +56,10 @@ def drop(*keys: Any) -> Change:
 
 
 def swap(one: tuple[Any, ...], other: tuple[Any, ...]) -> Change:
-    """Exchange two values."""
-
     def change(task: Task) -> None:
-        values = inside(task, one), inside(task, other)
-        put(*one, values[1])(task)
-        put(*other, values[0])(task)
+        first, second = inside(task, one), inside(task, other)
+        put(*one, second)(task)
+        put(*other, first)(task)
 
     return change
 
@@ -75,19 +73,14 @@ def inside(value: Any, path: Any) -> Any:
 FILE = "split 'train' needs the name of a file in the folder, not "
 OF_A: list[tuple[Change, str]] = [
     (put("format", 2), "format 2 is not known; this version reads format 1"),
-    (put("format", True), "format True is not known; this version reads format 1"),
     (put("splits", "train", "examples", 599), "train.parquet has 600 rows, task.json says 599"),
-    (
-        put("splits", "train", "by_length", {"2": 600}),
-        "has by_length {'2': 600} for train, its file has {'1'",
-    ),
+    (put("splits", "train", "by_length", {"2": 600}), "has by_length {'2': 600} for train, its file has"),
     (put("splits", "iid", "sha256", 64 * "0"), "iid.parquet does not have the sha256 in task.json"),
     (put("splits", "iid", "in_train", 3), "task.json has in_train 3 for iid, its file has 0"),
     (put("functions", "a", [0, 0, 1, 2]), "function a is no bijection of 4 symbols: [0, 0, 1, 2]"),
     (lambda task: put("functions", "a", task["functions"]["b"])(task), "two functions have the same table"),
     (swap(("groups", "a", 0), ("groups", "b", 0)), "has the wrong label `allowed`"),
     (drop("groups", "a", 0), "every function must be in exactly one group"),
-    (put("symbols", 0, "x"), "is no example of this task"),
     (put("symbols", 0, "1"), "'1' is the name of two things; all functions and symbols must differ"),
     (put("symbols", 0, "a b"), "'a b' cannot name a symbol: use letters and digits"),
     (put("symbols", ["0"]), "a task needs at least two symbols and a function"),
@@ -96,18 +89,10 @@ OF_A: list[tuple[Change, str]] = [
     (put("protocol", "clean"), "train and iid share 0 examples, not 15"),
     (put("protocol", "draft"), "'draft' is not one of authors, clean, text"),
     (put("variant", "R"), "the train graph must have the edges of variant R; or use another name"),
-    (
-        lambda task: task["train_graph"]["edges"].append(["a", "a"]),
-        "the train graph must have the edges of variant A",
-    ),
     (drop("ood_graph", "edges", 2), "the OOD graph must have the edges of variant A"),
     (put("train_graph", "edges", 0, ["IN", "a", "b"]), 'the edge a list must look like "a -> b c OUT"'),
     (put("train_graph", "lengths", [1, 2, 3]), "which is not in its graph"),
     (put("ood_graph", "lengths", [10**12]), "OOD graph: lengths must be 1 to 128"),
-    (
-        put("train_graph", "restrictions", [{"from": "a", "function": "g", "symbols": [0]}]),
-        "variants restrict each shared function once after a1 and once after b1, no others",
-    ),
     (put("shared_functions", 8), "shared_functions is 8, but group o has 0"),
     (put("recipe", "fill", 0.1), "train and iid use 144 of 288 examples of length 2, above fill 0.1"),
     (put("recipe", "fill", 0), "fill 0 must be a share above 0 and up to 1"),
@@ -116,24 +101,16 @@ OF_A: list[tuple[Change, str]] = [
     (drop("splits", "iid"), "task.json does not list iid.parquet; remove that file"),
     (lambda task: put("splits", "test", task["splits"].pop("ood"))(task), "has the unknown split 'test'"),
     (put("splits", "iid", "file", "train.parquet"), "train.parquet has 600 rows, task.json says 60"),
-    *((put("splits", "train", "file", name), FILE) for name in ("../x/iid.parquet", "/etc/passwd", "..", "")),
-    *((put("splits", "train", "file", name), FILE) for name in ("x/train.parquet", "task.json")),
-    (put("variant", 5), "the entry 'variant' must have a printable text, not 5"),
+    *((put("splits", "train", "file", name), FILE) for name in ("../x/iid.parquet", "/etc/passwd", "..")),
+    (put("splits", "train", "file", "task.json"), FILE),
     (put("variant", "a\nb"), "the entry 'variant' must have a printable text, not 'a\\nb'"),
     (put("seed", "0"), "the entry 'seed' must have a whole number, not '0'"),
-    (put("symbols", "0123"), "the entry 'symbols' must have a list, not '0123'"),
-    (put("functions", []), "the entry 'functions' must have an object, not a list"),
     (put("groups", "a", {}), "the entry 'a' must have a list, not an object"),
     (put("splits", None), "the entry 'splits' must have an object, not None"),
     (put("functions", "a", [True, 0, 2, 3]), "the entry 'a' must have a whole number, not True"),
+    *((drop("splits", "train", key), f"the entry '{key}' is missing") for key in ("file", "sha256")),
+    *((drop(key), f"the entry '{key}' is missing") for key in ("variant", "functions", "train_graph")),
 ]
-KEYS = ("variant", "protocol", "seed", "order", "symbols", "functions", "groups", "train_graph", "splits")
-PATHS = [
-    *((key,) for key in KEYS),
-    *(("train_graph", key) for key in ("edges", "lengths")),
-    *(("splits", "train", key) for key in ("file", "examples", "by_length", "sha256")),
-]
-MISSING = [(drop(*path), f"the entry '{path[-1]}' is missing") for path in PATHS]
 
 
 def same_overlaps(task: Task) -> None:
@@ -146,28 +123,19 @@ OF_S: list[tuple[Change, str]] = [
     (put(*RULE, [0, 1, 2, 3]), "the restrictions of a must share 2 symbols and have all 4 together"),
     (swap(RULE, ("train_graph", "restrictions", 1, "symbols")), "has the wrong label `allowed`"),
     (same_overlaps, "the symbols that shared functions receive from both paths must be all together"),
-    (drop("train_graph", "restrictions"), "variants restrict each shared function once after a1"),
-    (drop("train_graph", "restrictions", 0), "variants restrict each shared function once after a1"),
+    (drop("train_graph", "restrictions", 0), "variants restrict each shared function once after a1 and"),
     (put("shared_functions", 5), "shared_functions is 5, but group o has 4"),
     (put("shared_symbols", 3), "the restrictions of a must share 3 symbols and have all 4 together"),
-    (put(*RULE, [0, 9]), "restriction of 'a' after 'a1': no symbol has the index 9; use 0 to 3"),
 ]
 
 
-def assert_refused(folder: Path, text: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(text)) as caught:
-        check(folder)
-    assert str(folder) in str(caught.value)
-    assert len(str(caught.value).splitlines()) == 1
-
-
 def test_an_edited_task_is_refused_in_one_line(copies: Folders) -> None:
-    for variant, edits in (("A", OF_A + MISSING), ("S", OF_S)):
+    for variant, edits in (("A", OF_A), ("S", OF_S)):
         folder = copies(variant)
         before = (folder / "task.json").read_text(encoding="utf-8")
         for change, text in edits:
             rewrite(folder, change)
-            assert_refused(folder, text)
+            assert_refused(folder, re.escape(text))
             (folder / "task.json").write_text(before, encoding="utf-8")
 
 
@@ -178,9 +146,8 @@ def test_a_task_json_vouches_for_its_own_content(copies: Folders) -> None:
         edited = deepcopy(content)
         change(edited)
         (folder / "task.json").write_text(json.dumps(edited), encoding="utf-8")
-        for read in (load, check):
-            with pytest.raises(ValueError, match=r"task\.json: the content does not have its own sha256"):
-                read(folder)
+        with pytest.raises(ValueError, match=r"task\.json: the content does not have its own sha256"):
+            load(folder)
     (folder / "task.json").write_text(json.dumps(content, indent=3, sort_keys=True), encoding="utf-8")
     load(folder)  # another layout says the same
 
@@ -188,30 +155,20 @@ def test_a_task_json_vouches_for_its_own_content(copies: Folders) -> None:
 def test_nobody_trains_on_the_targets_of_another_table(copies: Folders) -> None:
     folder = copies("A")
     rewrite(folder, swap(("functions", "a"), ("functions", "b")))
-    for read in (load, check):
-        with pytest.raises(ValueError, match=r"train\.parquet: row \d+, .* has the wrong output"):
-            read(folder)
+    with pytest.raises(ValueError, match=r"train\.parquet: row \d+, .* has the wrong output"):
+        load(folder)
 
 
 def test_a_task_json_that_is_none_is_refused(copies: Folders) -> None:
     folder = copies("A")
-    nested = (
-        b'{"format": 1, "functions": {}, "groups": {}, "splits": {}, "variant": '
-        + 900 * b"["
-        + 900 * b"]"
-        + b"}"
-    )
-    for text, said in [
-        (b"", "not valid JSON"),
-        (b"[1, 2]", "format None is not known"),
-        (b"null", "format None is not known"),
-        (100_000 * b"[", "not valid JSON"),
-        (nested, "must have a printable text, not a list"),
-        (b'{"format": 1, "seed": ' + 5000 * b"9" + b"}", "not valid JSON"),
-        (b"\xff\xfe", "it has no readable task.json"),
-    ]:
+    start = b'{"format": 1, "protocol": "text", "functions": {}, "groups": {}, "variant": '
+    nested = 900 * b"[" + 900 * b"]"
+    said = {b"": "not valid JSON", b"[1, 2]": "format None is not known", 100_000 * b"[": "not valid JSON"}
+    said |= {start + nested + b"}": "the entry 'variant' must have a printable text, not a list"}
+    said |= {start + 5000 * b"9" + b"}": "not valid JSON", b"\xff\xfe": "it has no readable task.json"}
+    for text, line in said.items():
         (folder / "task.json").write_bytes(text)
-        assert_refused(folder, said)
+        assert_refused(folder, re.escape(line))
 
 
 def paths_in(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
@@ -232,17 +189,13 @@ junk = st.recursive(
 
 
 @settings(max_examples=80)
-@given(
-    data=st.data(),
-    variant=st.sampled_from(["A", "S"]),
-    value=junk,
-    action=st.sampled_from(["put", "drop", "add"]),
-)
+@given(st.data(), st.sampled_from(["A", "S"]), junk, st.sampled_from(["put", "drop", "add"]))
 def test_junk_in_task_json_is_refused_in_one_line_or_does_no_harm(
     originals: Folders, data: st.DataObject, variant: str, value: Any, action: str
 ) -> None:
     original = originals(variant)
-    task = deepcopy(json.loads((original / "task.json").read_text(encoding="utf-8")))
+    task = json.loads((original / "task.json").read_text(encoding="utf-8"))
+    del task["sha256"]
     path = data.draw(st.sampled_from(paths_in(task)))
     if action == "drop":
         drop(*path)(task)

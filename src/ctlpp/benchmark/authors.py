@@ -19,11 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ctlpp.benchmark.language import Examples, Language, join
-from ctlpp.benchmark.sampling import Stream, first_positions, uniformly_among_the_rest
+from ctlpp.benchmark.sampling import Stream, is_first, uniformly_among_the_rest
 from ctlpp.benchmark.variants import WORKERS, Settings
 
 ROUND = 100  # examples that a worker draws before the next one has its turn
-PATIENCE = 50  # draws per wanted example, after which the rest is drawn uniformly
+DRAWS_PER_EXAMPLE = 50  # at most; the rest is drawn uniformly
 _WORDS = 1 << 14  # words read at a time
 _BITS = 64  # in a word
 
@@ -46,12 +46,12 @@ class Generator:
     def draw(self, n: int) -> Examples:
         """n distinct examples, in the order in which they are drawn."""
         chosen, drawn = self.language.empty(self.length), 0
-        while len(chosen) < n and drawn <= PATIENCE * n:
+        while len(chosen) < n and drawn <= DRAWS_PER_EXAMPLE * n:
             most = min(len(self.starts), self.language.n_symbols) * ROUND  # new ones in a round
             rounds = [self.draw_round() for _ in range(max(1, (n - len(chosen)) // most))]
             drawn += sum(map(len, rounds))
             chosen = join([chosen, *rounds])
-            chosen = chosen[first_positions(chosen.keys())][:n]
+            chosen = chosen[is_first(chosen.keys())][:n]
         return uniformly_among_the_rest(self.language, chosen, n, self.starts[0])
 
     def draw_round(self) -> Examples:

@@ -26,7 +26,7 @@ import numpy as np
 from ctlpp.benchmark.authors import Generator
 from ctlpp.benchmark.graph import VariantSpec
 from ctlpp.benchmark.language import Examples, Integers, Language, join
-from ctlpp.benchmark.sampling import NOTHING, Stream, draw, first_occurrences, member
+from ctlpp.benchmark.sampling import NO_NUMBERS, Stream, draw, first_occurrences, is_in
 from ctlpp.benchmark.task import Task, make_task
 from ctlpp.benchmark.variants import Settings
 from ctlpp.files import UserError, as_frame
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 Split = Mapping[int, Examples]  # length -> examples
 Sizes = dict[int, int]  # length -> number of examples
 ENUMERATED = ("singles", "pairs")  # complete by definition, so they overlap with the others
-_EXACT = 2**53  # below, a float has every whole number
+EXACT = 2**53  # below, a float has every whole number
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -67,7 +67,7 @@ class Dataset:
     def common(self, one: str, other: str) -> list[Examples]:
         """The examples of split `other` that `one` has, too; those of a length together."""
         both = [(self[other][n], self[one][n]) for n in self[other] if n in self[one]]
-        return [theirs[member(theirs.keys(), ours.keys())] for theirs, ours in both]
+        return [theirs[is_in(theirs.keys(), ours.keys())] for theirs, ours in both]
 
     def shared(self, one: str, other: str) -> int:
         """How many examples two splits have in common."""
@@ -105,7 +105,7 @@ class Dataset:
         """A split for `torch.utils.data.DataLoader`, with its `collate` as `collate_fn`."""
         from ctlpp.benchmark.view import SplitView
 
-        return SplitView(*self.padded(split), self.task.vocabulary.end)
+        return SplitView(self.tensors(split).values(), self.task.vocabulary.end)
 
     def frame(self, split: str) -> Any:
         """A split as a table, as it is written to files: input, output, length, allowed.
@@ -113,18 +113,16 @@ class Dataset:
         Returns:
             A `pandas.DataFrame`, or a `pyarrow.Table` where pandas is not installed.
         """
-        import pyarrow as pa
+        from ctlpp.storage.folder import to_table
 
-        from ctlpp.storage.folder import SCHEMA, rows
-
-        return as_frame(pa.Table.from_batches(rows(self.task, self[split]), SCHEMA))
+        return as_frame(to_table(self, split))
 
     def texts(self, split: str) -> list[tuple[str, str]]:
         """(input, output) of every example, as they are written to files."""
-        from ctlpp.storage.folder import rows
+        from ctlpp.storage.folder import to_table
 
-        batches = [batch.to_pydict() for batch in rows(self.task, self[split])]
-        return [pair for batch in batches for pair in zip(batch["input"], batch["output"], strict=True)]
+        table = to_table(self, split)
+        return list(zip(table["input"].to_pylist(), table["output"].to_pylist(), strict=True))
 
     def save(self, folder: str | Path, *, format: str = "parquet", force: bool = False) -> None:
         """Write the dataset folder."""
@@ -150,11 +148,11 @@ def generate(variant: str | Path | VariantSpec, **options: Any) -> Dataset:
         raise UserError(f"unknown setting {unknown[0]!r}: choose from {', '.join(names)}")
     settings = Settings(variant=variant, **{name: plain(value) for name, value in options.items()})
     task = make_task(settings)
-    return Dataset(task=task, settings=settings.of_splits(), splits=draw_splits(task, settings))
+    return Dataset(task=task, settings=settings.split_settings(), splits=draw_splits(task, settings))
 
 
 def _document(function: Any) -> None:
-    """Give `generate` its real signature, and its docstring a line for each option: `Settings` has both."""
+    """Give `generate` the signature of `Settings`, and its docstring a line for each option."""
     known = signature(Settings)
     first, *others = known.parameters.values()
     first = first.replace(kind=first.POSITIONAL_OR_KEYWORD)
@@ -189,15 +187,14 @@ def _draw_singles_first(task: Task, settings: Settings) -> tuple[Split, Split]:
     """
     language = task.language("train")
     room = {
-        n: language.count(n) if n == 1 else filled(settings.fill, language.count(n))
+        n: language.count(n) if n == 1 else usable(settings.fill, language.count(n))
         for n in language.graph.lengths
     }
     _check_room(settings, room)
     singles = room.pop(1, 0)
     if settings.train < singles:
-        raise UserError(
-            f"‹train› {settings.train}: at least {singles} are needed, all single applications belong to it"
-        )
+        needed = f"at least {singles} are needed, all single applications belong to it"
+        raise UserError(f"‹train› {settings.train}: {needed}")
     longer = settings.train - singles
     # a tenth of each length, or iid's share if that is more: scarce short examples stay in train
     share = max(Fraction(1, 10), Fraction(settings.iid, max(1, settings.iid + longer)))
@@ -208,14 +205,14 @@ def _draw_singles_first(task: Task, settings: Settings) -> tuple[Split, Split]:
     for n in room:
         both = _draw(task, settings, "train", n, train_sizes[n] + iid_sizes[n])
         chosen = Stream(settings.seed, "split", n).distinct_below(len(both), iid_sizes[n])
-        in_iid = member(np.arange(len(both)), chosen)
+        in_iid = is_in(np.arange(len(both)), chosen)
         iid[n], train[n] = both[in_iid], both[~in_iid]
     return train, iid
 
 
-def filled(fill: float, count: int) -> int:
-    """How many of so many examples may be used; their number may be too large for a float."""
-    return int(fill * count) if count < _EXACT else int(Fraction(fill) * count)
+def usable(fill: float, count: int) -> int:
+    """How many of `count` examples may be used, which may be too many for a float."""
+    return int(fill * count) if count < EXACT else int(Fraction(fill) * count)
 
 
 def _draw_pairs_at_last(task: Task, settings: Settings) -> tuple[Split, Split]:
@@ -225,7 +222,7 @@ def _draw_pairs_at_last(task: Task, settings: Settings) -> tuple[Split, Split]:
     """
     language = task.language("train")
     count = partial(authors_count, task) if settings.as_generator else language.count
-    room = {n: filled(settings.fill, count(n)) for n in language.graph.lengths if n > 1}
+    room = {n: usable(settings.fill, count(n)) for n in language.graph.lengths if n > 1}
     _check_room(settings, room)
     sizes = balance(settings.train + settings.iid, room)
     total = sum(sizes.values())
@@ -233,12 +230,12 @@ def _draw_pairs_at_last(task: Task, settings: Settings) -> tuple[Split, Split]:
     train, iid, before = {}, {}, 0
     for n, size in sizes.items():
         both = _draw(task, settings, "train", n, size)
-        in_iid = member(np.arange(before, before + len(both)), chosen)
+        in_iid = is_in(np.arange(before, before + len(both)), chosen)
         iid[n], train[n] = both[in_iid], both[~in_iid]
         before += len(both)
     if 2 in room:
         pairs = language.all(2)
-        drawn = member(language.rank(pairs), language.rank(train[2]))
+        drawn = is_in(language.rank(pairs), language.rank(train[2]))
         train[2] = join([train[2], pairs if settings.doubled_pairs else pairs[~drawn]])
     return train, iid
 
@@ -266,7 +263,7 @@ def _draw_unseen(task: Task, settings: Settings, name: str, seen: tuple[Split, S
 
 
 def _draw(
-    task: Task, settings: Settings, name: str, length: int, n: int, taken: Integers = NOTHING
+    task: Task, settings: Settings, name: str, length: int, n: int, taken: Integers = NO_NUMBERS
 ) -> Examples:
     if settings.as_generator and name in ("train", "ood"):
         return Generator(task.language(name), length, name, settings).draw(n)
@@ -278,7 +275,7 @@ def _numbers(language: Language, length: int, splits: Iterable[Split]) -> Intege
     """The numbers of those examples of the splits that are in the language, each once."""
     parts = [split[length] for split in splits if length in split]
     numbers = [language.rank(part[language.contains(part)]) for part in parts]
-    return first_occurrences(np.concatenate(numbers)) if numbers else NOTHING
+    return first_occurrences(np.concatenate(numbers)) if numbers else NO_NUMBERS
 
 
 def balance(total: int, room: Mapping[int, int]) -> Sizes:
@@ -298,16 +295,13 @@ def balance(total: int, room: Mapping[int, int]) -> Sizes:
 def _check_room(settings: Settings, room: Sizes) -> None:
     most = sum(room.values())
     if settings.train > most:
-        exist = (
-            f"only {most} distinct training examples exist (fill rule), and iid takes {settings.iid} of them"
-        )
+        exist = f"only {most} distinct training examples exist (fill rule)"
         fewer = f"ask for at most {max(0, most - settings.iid)}, or longer ones"
-        raise UserError(f"‹train› {settings.train}: {exist}; {fewer}")
+        raise UserError(f"‹train› {settings.train}: {exist}, and iid takes {settings.iid} of them; {fewer}")
     _check_size("iid", settings.iid, most - settings.train)
 
 
 def _check_size(name: str, asked: int, most: int) -> None:
     if asked > most:
-        raise UserError(
-            f"‹{name}› {asked}: only {most} distinct examples are left; ask for fewer, or longer ones"
-        )
+        left = f"only {most} distinct examples are left"
+        raise UserError(f"‹{name}› {asked}: {left}; ask for fewer, or longer ones")

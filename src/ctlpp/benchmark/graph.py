@@ -39,7 +39,7 @@ Groups = Mapping[str, tuple[str, ...]]  # group -> names of its functions
 LONGEST = 128  # functions in an example
 MOST_FUNCTIONS = 10_000
 REQUIRED = object()
-KINDS = {str: "a printable text", int: "a whole number", float: "a number", list: "a list", dict: "an object"}
+TYPES = {str: "a printable text", int: "a whole number", float: "a number", list: "a list", dict: "an object"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,7 +175,7 @@ def _read_edges(line: Any) -> list[Edge]:
         return [(source, target)]
     source, arrow, targets = line.partition("->") if isinstance(line, str) else ("", "", "")
     if len(source.split()) != 1 or not arrow or not targets.split():
-        raise UserError(f'the edge {shown(line)} must look like "a -> b c OUT"')
+        raise UserError(f'the edge {abbreviate(line)} must look like "a -> b c OUT"')
     return [(source.strip(), target) for target in targets.split()]
 
 
@@ -204,45 +204,46 @@ def read_spec(path: Path, max_length: int) -> VariantSpec:
 def _read_groups(sizes: dict[str, Any]) -> Groups:
     for group, size in sizes.items():
         if type(size) is not int or not 1 <= size <= MOST_FUNCTIONS:
-            raise UserError(f"group {group} must have 1 to {MOST_FUNCTIONS} functions, not {shown(size)}")
+            found = abbreviate(size)
+            raise UserError(f"group {group} must have 1 to {MOST_FUNCTIONS} functions, not {found}")
     left = iter(function_names(sum(sizes.values())))
     return {group: tuple(islice(left, size)) for group, size in sizes.items()}
 
 
 def get(entries: Mapping[str, Any], key: str, kind: type, missing: Any = REQUIRED) -> Any:
-    """The entry under a key, if it is of this kind."""
+    """The entry under a key, which must be of this kind."""
     if key not in entries and missing is REQUIRED:
         raise UserError(f"the entry {key!r} is missing")
     return check_items([entries[key]], key, kind)[0] if key in entries else missing
 
 
 def get_list(entries: Mapping[str, Any], key: str, kind: type, missing: Any = REQUIRED) -> tuple[Any, ...]:
-    """The list under a key, if all it holds is of this kind."""
+    """The list under a key, whose items must all be of this kind."""
     return check_items(get(entries, key, list, missing), key, kind)
 
 
 def check_items(values: Sequence[Any], key: str, kind: type) -> tuple[Any, ...]:
-    """The values as they are, if all are of this kind."""
+    """The values unchanged; all must be of this kind."""
     for value in values:
         fits = type(value) in (int, float) if kind is float else type(value) is kind
         if not fits or (kind is str and not value.isprintable()):
-            raise UserError(f"the entry {key!r} must have {KINDS[kind]}, not {shown(value)}")
+            raise UserError(f"the entry {key!r} must have {TYPES[kind]}, not {abbreviate(value)}")
     return tuple(values)
 
 
-def shown(value: Any) -> str:
+def abbreviate(value: Any) -> str:
     """A value in few words."""
-    return KINDS[type(value)] if isinstance(value, list | dict) else f"{value!r:.60}"
+    return TYPES[type(value)] if isinstance(value, list | dict) else f"{value!r:.60}"
 
 
 def choose(entries: Mapping[str, Any], key: str, choices: Iterable[str]) -> Any:
-    """The entry under a key, if it is one of these."""
+    """The entry under a key, which must be one of these."""
     if (value := get(entries, key, str)) not in (choices := tuple(choices)):
         raise UserError(f"{value!r} is not one of {', '.join(choices)}")
     return value
 
 
 def check_keys(entries: Mapping[str, Any], known: Sequence[str]) -> None:
-    """Raise UserError for a key that means nothing."""
+    """Raise UserError for an unknown key."""
     if unknown := [key for key in entries if key not in known]:
         raise UserError(f"unknown key {unknown[0]!r}; choose from {', '.join(known)}")

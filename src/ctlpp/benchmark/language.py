@@ -62,10 +62,6 @@ class Examples:
         """A value for each example, equal for equal examples."""
         return row_values(np.column_stack([self.starts, self.functions]))
 
-    def sequences(self) -> NDArray[Any]:
-        """A value for each example, equal for equal functions in the same order, whatever they start from."""
-        return row_values(self.functions)
-
 
 def row_values(rows: NDArray[Any]) -> NDArray[Any]:
     """The bytes of each row, as one integer where they fit."""
@@ -141,13 +137,10 @@ class Language:
 
     def contains(self, examples: Examples) -> NDArray[np.bool_]:
         """Which examples the graph allows."""
-        right = np.full(len(examples), examples.length in self.graph.lengths)
-        node = examples.starts.astype(np.int64)
-        for function in examples.functions.T:
-            choice = node * self.n_functions + function
-            right &= self.possible[choice]
-            node = self.next_node[choice]
-        return np.asarray(right & self.ends[node // self.n_symbols])
+        first, last = examples.functions[:, 0], examples.functions[:, -1]
+        complete = self.allowed[0, first, examples.starts] & self.ends[self.group_of[last]]
+        right = complete & self.allows_successions(examples)
+        return np.asarray(right & (examples.length in self.graph.lengths))
 
     def allows_successions(self, examples: Examples) -> NDArray[np.bool_]:
         """Which examples have only successions that the graph allows, wherever they begin and end."""
@@ -194,7 +187,7 @@ class Language:
     def _starts(self, length: int) -> Integers:
         """For each start symbol, how many examples have a smaller one; as int64 if every number fits."""
         ways = self.ways(length)[: self.n_symbols]
-        return np.asarray(_before(ways).astype(np.int64 if ways.sum() <= LARGEST else object))
+        return np.asarray(_sums_before(ways).astype(np.int64 if ways.sum() <= LARGEST else object))
 
     def _step(self, left: int) -> Step:
         """The choice of a function with `left` to go, this one included."""
@@ -209,9 +202,9 @@ class Step:
     def __init__(self, behind: NDArray[Any], n_functions: int) -> None:
         rows = behind.reshape(-1, n_functions)
         self.n_functions = n_functions
-        self.skipped = _compact(_before(rows)).reshape(-1)  # examples behind smaller choices at the same node
-        self._offset = _compact(_before(rows.sum(axis=1)))  # examples of smaller nodes
-        self._running = _compact(_before(behind))  # both together: one increasing row
+        self.skipped = _compact(_sums_before(rows)).reshape(-1)  # behind smaller choices at the node
+        self._offset = _compact(_sums_before(rows.sum(axis=1)))  # examples of smaller nodes
+        self._running = _compact(_sums_before(behind))  # both together: one increasing row
         self._each = _compact(rows.max(axis=1))
         self._even = bool(((rows == 0) | (rows == self._each[:, None])).all())
         by_use = np.argsort(rows == 0, axis=1, kind="stable")  # functions with examples behind them first
@@ -227,7 +220,7 @@ class Step:
         return choice, number - self.skipped[choice]
 
 
-def _before(values: NDArray[Any]) -> NDArray[Any]:
+def _sums_before(values: NDArray[Any]) -> NDArray[Any]:
     """Along the last axis, the sum of all values before each."""
     return np.asarray(np.cumsum(values, axis=-1) - values)
 

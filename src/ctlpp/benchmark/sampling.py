@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 from ctlpp.benchmark.language import Examples, Integers, Language, join
 
 Words = NDArray[np.uint64]
-NOTHING: Integers = np.zeros(0, dtype=np.int64)
-PATIENCE = 16  # walks per example
+NO_NUMBERS: Integers = np.zeros(0, dtype=np.int64)
+WALKS_PER_EXAMPLE = 16  # at most; the rest is drawn uniformly
 
 
 class Stream:
@@ -68,7 +68,7 @@ class Stream:
         chosen = first_occurrences(self.below(bound, n))
         while len(chosen) < n:
             more = first_occurrences(self.below(bound, n - len(chosen)))
-            chosen = np.concatenate([chosen, more[~member(more, chosen)]])
+            chosen = np.concatenate([chosen, more[~is_in(more, chosen)]])
         return chosen
 
     def _top_bits(self, bits: int, n: int) -> Integers:
@@ -81,18 +81,18 @@ class Stream:
 
 
 def first_occurrences(values: Integers) -> Integers:
-    """`values` in order, without the repetitions."""
-    return np.asarray(values[first_positions(values)])
+    """The different values, in order of their first occurrence."""
+    return np.asarray(values[is_first(values)])
 
 
-def first_positions(values: Integers) -> NDArray[np.bool_]:
-    """Where in `values` a value stands for the first time."""
+def is_first(values: Integers) -> NDArray[np.bool_]:
+    """Whether each value stands for the first time."""
     first = np.zeros(len(values), dtype=bool)
     first[np.unique(values, return_index=True)[1]] = True
     return first
 
 
-def member(values: Integers, of: Integers) -> NDArray[np.bool_]:
+def is_in(values: Integers, of: Integers) -> NDArray[np.bool_]:
     """For each value, whether `of` contains it (any integer type, also Python integers)."""
     if len(of) == 0:
         return np.zeros(len(values), dtype=bool)
@@ -102,7 +102,7 @@ def member(values: Integers, of: Integers) -> NDArray[np.bool_]:
 
 
 def draw(
-    language: Language, length: int, n: int, weighting: str, stream: Stream, taken: Integers = NOTHING
+    language: Language, length: int, n: int, weighting: str, stream: Stream, taken: Integers = NO_NUMBERS
 ) -> Examples:
     """n distinct examples of this length, none of which has a number in `taken`."""
     free = language.count(length) - len(taken)
@@ -117,29 +117,29 @@ def _draw_numbers(count: int, n: int, stream: Stream, taken: Integers) -> Intege
     if len(taken) == 0:
         return stream.distinct_below(count, n)
     if 3 * (n + len(taken)) > count:  # crowded: list the free numbers
-        free = np.flatnonzero(~member(np.arange(count), taken))
+        free = np.flatnonzero(~is_in(np.arange(count), taken))
         return np.asarray(free[stream.distinct_below(len(free), n)])
     chosen = taken[:0]
     while len(chosen) < n:
         fresh = stream.below(count, n - len(chosen) + n // 16 + 16)
         fresh = first_occurrences(np.concatenate([chosen, fresh]))
-        chosen = fresh[~member(fresh, taken)][:n]
+        chosen = fresh[~is_in(fresh, taken)][:n]
     return chosen
 
 
 def _draw_walks(language: Language, length: int, n: int, stream: Stream, taken: Integers) -> Examples:
     chosen, walked = language.empty(length), 0
-    while len(chosen) < n and walked <= PATIENCE * n:
+    while len(chosen) < n and walked <= WALKS_PER_EXAMPLE * n:
         more = n - len(chosen) + n // 16 + 1000
         walked += more
         chosen = join([chosen, random_walks(language, length, more, stream)])
         numbers = language.rank(chosen)
-        chosen = chosen[first_positions(numbers) & ~member(numbers, taken)][:n]
+        chosen = chosen[is_first(numbers) & ~is_in(numbers, taken)][:n]
     return uniformly_among_the_rest(language, chosen, n, stream, taken)
 
 
 def uniformly_among_the_rest(
-    language: Language, chosen: Examples, n: int, stream: Stream, taken: Integers = NOTHING
+    language: Language, chosen: Examples, n: int, stream: Stream, taken: Integers = NO_NUMBERS
 ) -> Examples:
     """The chosen examples, filled up to n with others that are not in `taken`, all equally likely."""
     if len(chosen) == n:
@@ -173,16 +173,11 @@ def _pick(words: Words, options: int | NDArray[np.int64]) -> NDArray[np.int64]:
 def _pools(language: Language, left: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """For each node: the number of paths (N,), of functions on each (N, P), and the functions (N, P, F)."""
     possible = (language.behind(left) > 0).reshape(-1, language.n_functions)  # (N, F)
-    path_of = _paths(language)[language.group_of]  # (F,)
+    onward = [frozenset(language.graph.after(group)) for group in language.nodes]
+    path_of = np.array([onward.index(targets) for targets in onward])[language.group_of]  # (F,)
     on_path = np.arange(path_of.max() + 1)[:, None] == path_of  # (P, F)
     pools = possible[:, None, :] & on_path
     sizes = pools.sum(axis=2)
     full_first = np.argsort(sizes == 0, axis=1, kind="stable")  # paths without a function come last
     functions = np.take_along_axis(np.argsort(~pools, axis=2, kind="stable"), full_first[..., None], axis=1)
     return (sizes > 0).sum(axis=1), np.take_along_axis(sizes, full_first, axis=1), functions
-
-
-def _paths(language: Language) -> NDArray[np.int64]:
-    """A number for each group (IN is 0), the same for groups after which the graph goes on alike."""
-    onward = [frozenset(language.graph.after(group)) for group in language.nodes]
-    return np.array([onward.index(targets) for targets in onward])

@@ -46,13 +46,13 @@ class Solutions:
 
 
 def count_solutions(task: Task, codes: int) -> Solutions:
-    """Count the assignments of so many codes, at least one a symbol."""
+    """Count the assignments of so many codes, at least one per symbol."""
     n, train, ood = task.n_symbols, task.language("train"), task.language("ood")
     if n > MOST_SYMBOLS:
         raise UserError(f"{n} symbols: solutions are counted for up to {MOST_SYMBOLS}")
     reader = np.repeat(train.ends[:, None, None], n, axis=2)
     met = np.concatenate([train.allowed, reader], axis=1)  # [group, function or reader, symbol]
-    flat = np.swapaxes(met, 1, 2).reshape(-1, met.shape[1]).astype(int)  # a place a row
+    flat = np.swapaxes(met, 1, 2).reshape(-1, met.shape[1]).astype(int)  # a row per place
     differ = flat @ flat.T > 0  # [place, place]: some function meets both
     differ &= np.arange(len(flat))[:, None] % n != np.arange(len(flat)) % n
     asked = np.argwhere(ood.allowed & ~train.allowed)  # group, function, symbol

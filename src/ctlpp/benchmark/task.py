@@ -182,7 +182,8 @@ class Task:
 def make_task(settings: Settings) -> Task:
     """The task that the settings describe, with random functions."""
     spec, n_symbols = specify(settings), settings.symbols
-    names = sorted((name for members in spec.groups.values() for name in members), key=_alphabet)
+    names = [name for members in spec.groups.values() for name in members]
+    names.sort(key=lambda name: (len(name), name.swapcase()))  # a … z A … Z, then longer ones
     tables = function_table(settings.table, settings.seed, n_symbols, len(names))
     task = Task(
         variant=spec.name,
@@ -214,15 +215,12 @@ def function_table(
         try:
             rows = Path(str(table)).read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
-            known = ", ".join(TABLES)
-            raise UserError(
-                f"‹table› {table}: choose from {known}, a number, or a file with a table"
-            ) from error
+            choices = f"{', '.join(TABLES)}, a number, or a file with a table"
+            raise UserError(f"‹table› {table}: choose from {choices}") from error
     found = [_outputs(row) for row in rows if row.strip()]
     if [sorted(row) for row in found] != [list(range(n_symbols))] * n_functions:
-        raise UserError(
-            f"‹table› {table}: it must have {n_functions} bijections of {n_symbols} symbols, one per line"
-        )
+        right = f"{n_functions} bijections of {n_symbols} symbols, one per line"
+        raise UserError(f"‹table› {table}: it must have {right}")
     return np.array(found, dtype=np.int64)
 
 
@@ -243,11 +241,6 @@ def random_bijections(n_symbols: int, n_functions: int, stream: Stream) -> NDArr
             row.append(left.pop(at))
         rows.append(row)
     return np.array(rows, dtype=np.int64)
-
-
-def _alphabet(name: str) -> tuple[int, str]:
-    """a … z A … Z, then longer names."""
-    return len(name), name.swapcase()
 
 
 def check_task(task: Task) -> None:
@@ -292,9 +285,8 @@ def _check_variant(task: Task) -> None:
     graphs = (("train", task.train_graph), ("OOD", task.ood_graph))
     for (name, graph), after in zip(graphs, VARIANTS[task.variant], strict=True):
         if set(graph.edges) != set(Graph.of(after, lengths=[]).edges):
-            raise UserError(
-                f"the {name} graph must have the edges of variant {task.variant}; or use another name"
-            )
+            right = f"the edges of variant {task.variant}"
+            raise UserError(f"the {name} graph must have {right}; or use another name")
     shared, every = task.groups["o"] if task.variant == "S" else (), set(range(task.n_symbols))
     if len(shared) != (task.shared_functions or 0):
         raise UserError(f"shared_functions is {task.shared_functions}, but group o has {len(shared)}")

@@ -71,13 +71,14 @@ VARIANTS = {  # edges of the training graph, and of the OOD graph
     "R": (REPEAT, ALTERNATE),
     "S": (STAGES, SWAPPED),
 }
-OF_SPLITS = ["max_length", "train", "iid", "ood", "ood_max_length", "fill", "weighting", "table", "workers"]
-OF_SPLITS += [*HABITS, "doubled_pairs"]
+SPLIT_SETTINGS = ["max_length", "train", "iid", "ood", "ood_max_length", "fill", "weighting"]
+SPLIT_SETTINGS += ["table", "workers", *HABITS, "doubled_pairs"]
 FEWEST_FUNCTIONS = {"A": 2, "R": 2, "S": 5}
 
 
 def _option(default: Any, help: str, values: Collection[Any] = (), *, only: str = "") -> Any:
     """A setting: its help on the command line, the values it may have, and the only variant that has it."""
+    help = f"{only} only: {help}" if only else help
     return field(default=default, metadata={"help": help, "values": values, "only": only})
 
 
@@ -97,8 +98,7 @@ class Settings:
         "authors", "; ".join(f"{name}: {one.about}" for name, one in PROTOCOLS.items()) + ".", PROTOCOLS
     )
     table: str | int | Path | None = _option(  # noqa: RUF009
-        None,
-        "Functions: authors, authors-py37, a number to draw them from, or a file. [default: the protocol's]",
+        None, "Functions: authors, authors-py37, a number to draw from, or a file. [default: the protocol's]"
     )
     workers: int | None = _option(None, f"Of the authors' generator. [default: {WORKERS}]", range(1, 1001))
     repeats: bool | None = _option(None, "All workers choose the same functions. [default: the protocol's]")
@@ -110,15 +110,13 @@ class Settings:
     order: str = _option(
         "right-to-left", "right-to-left: d(a(b(3))) is written `d a b 3`; left-to-right: `3 b a d`.", ORDERS
     )
-    shared_functions: int | None = _option(
-        None, "S only: functions in the shared group o. [default: 8]", only="S"
-    )
+    shared_functions: int | None = _option(None, "functions in the shared group o. [default: 8]", only="S")
     shared_symbols: int | None = _option(
-        None, "S only: symbols that both paths may pass to a shared function. [default: 4]", only="S"
+        None, "symbols that both paths may pass to a shared function. [default: 4]", only="S"
     )
     ood_max_length: int | None = _option(
         None,
-        "CTL only: functions in an OOD example, at most. [default: max length + 4]",
+        "functions in an OOD example, at most. [default: max length + 4]",
         range(3, LONGEST + 1),
         only="CTL",
     )
@@ -131,13 +129,10 @@ class Settings:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "protocol", OLD_PROTOCOLS.get(self.protocol, self.protocol))
-        if not (
-            self.of_paper or isinstance(self.variant, VariantSpec) or str(self.variant).endswith(".toml")
-        ):
-            raise UserError(
-                f"unknown variant {str(self.variant)!r}: choose from {', '.join(VARIANTS)}, "
-                "or a TOML file with a graph"
-            )
+        own = isinstance(self.variant, VariantSpec) or str(self.variant).endswith(".toml")
+        if not own and not self.of_paper:
+            choices = f"{', '.join(VARIANTS)}, or a TOML file with a graph"
+            raise UserError(f"unknown variant {str(self.variant)!r}: choose from {choices}")
         defaults: dict[str, str | int] = {"weighting": "sequential" if self.variant == "S" else "uniform"}
         defaults |= {"functions": 32} if self.of_paper else {}
         defaults |= {"shared_functions": 8, "shared_symbols": 4} if self.variant == "S" else {}
@@ -189,9 +184,9 @@ class Settings:
         """Whether the examples are drawn as the authors' generator draws them."""
         return any(getattr(self, habit) for habit in HABITS)
 
-    def of_splits(self) -> dict[str, Any]:
+    def split_settings(self) -> dict[str, Any]:
         """The settings behind the splits, which a task does not hold; `task.json` calls them `recipe`."""
-        values = {name: getattr(self, name) for name in OF_SPLITS}
+        values = {name: getattr(self, name) for name in SPLIT_SETTINGS}
         values["table"] = str(self.table) if isinstance(self.table, Path) else self.table
         return {name: value for name, value in values.items() if value is not None}
 
@@ -213,14 +208,13 @@ def specify(settings: Settings) -> VariantSpec:
 
 
 def _check_functions(n_functions: int, n_symbols: int) -> None:
+    wrong = ""
     if n_functions > (most := math.factorial(min(n_symbols, 20))):
-        raise UserError(
-            f"‹functions› {n_functions}: only {most} different bijections of {n_symbols} symbols exist"
-        )
-    if (pairs := n_functions**2 * n_symbols) > MOST_PAIRS:
-        raise UserError(
-            f"‹functions› {n_functions}: on {n_symbols} symbols they make {pairs:,} pairs; use fewer"
-        )
+        wrong = f"only {most} different bijections of {n_symbols} symbols exist"
+    elif (pairs := n_functions**2 * n_symbols) > MOST_PAIRS:
+        wrong = f"on {n_symbols} symbols they make {pairs:,} pairs; use fewer"
+    if wrong:
+        raise UserError(f"‹functions› {n_functions}: {wrong}")
 
 
 def _unstaged(settings: Settings) -> VariantSpec:
@@ -232,9 +226,8 @@ def _unstaged(settings: Settings) -> VariantSpec:
     if variant == "CTL":
         furthest = settings.ood_max_length or longest + 4
         if furthest <= longest:
-            raise UserError(
-                f"‹ood_max_length› {furthest}: CTL tests on longer examples; use {longest + 1} or more"
-            )
+            right = f"CTL tests on longer examples; use {longest + 1} or more"
+            raise UserError(f"‹ood_max_length› {furthest}: {right}")
         groups, ood_lengths = {"f": names}, range(longest + 1, furthest + 1)
     train = Graph.of(train_edges, lengths=range(1, longest + 1))
     return VariantSpec(name=variant, groups=groups, train=train, ood=Graph.of(ood_edges, lengths=ood_lengths))
@@ -255,13 +248,11 @@ def _staged(settings: Settings) -> VariantSpec:
 def _check_staged(settings: Settings, n_shared: int, overlap: int) -> None:
     n_symbols, longest, most = settings.symbols, settings.max_length, (settings.functions or 0) - 4
     if longest % 2:
-        raise UserError(
-            f"‹max_length› {longest} is odd: S has even lengths only; use {longest - 1} or {longest + 1}"
-        )
+        even = f"S has even lengths only; use {longest - 1} or {longest + 1}"
+        raise UserError(f"‹max_length› {longest} is odd: {even}")
     if not 1 <= n_shared <= most:
-        raise UserError(
-            f"‹shared_functions› {n_shared}: use 1 to {most}; a1, a2, b1 and b2 need functions too"
-        )
+        right = f"use 1 to {most}; a1, a2, b1 and b2 need functions too"
+        raise UserError(f"‹shared_functions› {n_shared}: {right}")
     if not 1 <= overlap <= n_symbols:
         raise UserError(f"‹shared_symbols› {overlap}: use 1 to {n_symbols}, the number of symbols")
     if n_shared * overlap < n_symbols:
@@ -270,7 +261,7 @@ def _check_staged(settings: Settings, n_shared: int, overlap: int) -> None:
 
 
 def _deal(names: Sequence[str], groups: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Split the functions over the groups in order, as evenly as possible: the first get what is over."""
+    """Deal the functions out to the groups in order, as evenly as possible: the first get what is over."""
     size, over = divmod(len(names), len(groups))
     left = iter(names)
     return {group: tuple(islice(left, size + (i < over))) for i, group in enumerate(groups)}

@@ -1,4 +1,4 @@
-"""A split as PyTorch's own kind of dataset, for training loops of one's own.
+"""A split as PyTorch's own kind of dataset, for your own training loops.
 
 Example:
     >>> from torch.utils.data import DataLoader
@@ -10,31 +10,23 @@ Example:
     (torch.Size([200, 5]), torch.Size([200]), tensor([1, 2, 3]))
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
-from torch.utils.data import Dataset
+from torch.utils.data import ConcatDataset, TensorDataset
 
 
-@dataclass(frozen=True, eq=False)
-class SplitView(Dataset[tuple[Tensor, Tensor]]):
+class SplitView(ConcatDataset[tuple[Tensor, ...]]):
     """Item i is an example: its tokens (L + 2,) with the end token, and its result symbol ()."""
 
-    tokens: Tensor  # (N, T), filled up with the end token
-    targets: Tensor  # (N,)
-    lengths: Tensor  # (N,): functions of each example
-    end: int  # the token that ends and fills
+    def __init__(self, parts: Iterable[tuple[Tensor, Tensor]], end: int) -> None:
+        """parts: tokens (N, L + 2) and result symbols (N,) of each length. end: the token that fills up."""
+        super().__init__([TensorDataset(*part) for part in parts])
+        self.end = end
 
-    def __len__(self) -> int:
-        return len(self.targets)
-
-    def __getitem__(self, i: int) -> tuple[Tensor, Tensor]:
-        return self.tokens[i, : int(self.lengths[i]) + 2], self.targets[i]
-
-    def collate(self, examples: Sequence[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor, Tensor]:
+    def collate(self, examples: Sequence[tuple[Tensor, ...]]) -> tuple[Tensor, Tensor, Tensor]:
         """A batch: tokens (B, T) as wide as its longest example, result symbols (B,), lengths (B,)."""
         tokens, targets = zip(*examples, strict=True)
         lengths = torch.tensor([len(own) - 2 for own in tokens])

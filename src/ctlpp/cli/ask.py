@@ -52,7 +52,7 @@ def ask(
     `ctlpp ask data/A --style examples --shots 64 --names words --format lm-eval --out harness`
     """
     from ctlpp.questions.answers import LINE
-    from ctlpp.questions.folder import ask as write
+    from ctlpp.questions.questions import ask as write
 
     asked = write(
         data,

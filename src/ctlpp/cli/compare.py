@@ -27,7 +27,7 @@ def compare(one: Run, other: Run) -> None:
     """
     from ctlpp.report.contrast import compare as contrast
     from ctlpp.statistics.published import SOLVED
-    from ctlpp.statistics.summary import FEWEST
+    from ctlpp.statistics.summary import MANY_SEEDS
 
     found = contrast(one, other)
     means = make_table("Accuracy", "split", "length", "first", "second", "difference [95 %]", "p", left=2)
@@ -38,8 +38,8 @@ def compare(one: Run, other: Run) -> None:
         means.add_row(split, str(length or "all"), *sides, gap, _chance(row.p))
         if not length:
             rates.add_row(split, _solved(row.one), _solved(row.other), _chance(row.p_solved))
-    few = min(side.seeds for row in found.values() for side in (row.one, row.other)) < FEWEST
-    note = f"With fewer than {FEWEST} seeds in a run the intervals are not to be trusted."
+    few = min(side.seeds for row in found.values() for side in (row.one, row.other)) < MANY_SEEDS
+    note = f"With fewer than {MANY_SEEDS} seeds in a run the intervals are not to be trusted."
     print_table(f"First: {one}", f"Second: {other}", means, rates, *[note] * few)
     print_next(f"ctlpp report {quote(str(one))} {quote(str(other))} --out report.html")
 

@@ -102,7 +102,7 @@ def generate(
     with working("Drawing the examples"):
         dataset = draw(variant, **data)
     with progress("Writing", sum(map(dataset.size, dataset.splits))) as written:
-        save(dataset, out, format=format, force=force, told=written)
+        save(dataset, out, format=format, force=force, advance=written)
     print_splits(dataset, out)
 
 

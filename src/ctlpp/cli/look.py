@@ -103,7 +103,7 @@ def print_study(study: Study) -> None:
     import numpy as np
 
     from ctlpp.analysis.folder import MEASURES
-    from ctlpp.statistics.summary import ENOUGH, LEAST
+    from ctlpp.statistics.summary import ENOUGH_SEEDS, MIN_SEEDS
 
     about, kept = study.config, study.trained
     facts = [f"{about['model']} on {about['variant'] or 'own data'}", plural(len(kept))]
@@ -122,10 +122,10 @@ def print_study(study: Study) -> None:
             correlation = f"{found.pearson:+.2f} [{found.low:+.2f}, {found.high:+.2f}]"
         rows.add_row(MEASURES[name].label, mean + std, correlation)
     notes = []
-    if kept.sum() < LEAST:
-        notes.append(f"Correlations need {LEAST} seeds or more that have not diverged.")
-    elif kept.sum() < ENOUGH:
-        notes.append(f"With fewer than {ENOUGH} seeds the intervals are too narrow.")
+    if kept.sum() < MIN_SEEDS:
+        notes.append(f"Correlations need {MIN_SEEDS} seeds or more that have not diverged.")
+    elif kept.sum() < ENOUGH_SEEDS:
+        notes.append(f"With fewer than {ENOUGH_SEEDS} seeds the intervals are too narrow.")
     print_table(", ".join(facts), rows, *notes)
     print_positions(study)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
-from ctlpp.files import UserError, with_way_on
+from ctlpp.files import UserError, with_resume_command
 
 if TYPE_CHECKING:
     from ctlpp.cli.output import TrainingDisplay
@@ -142,7 +142,7 @@ def one_line_errors() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as stop:
-        raise with_way_on(stop, shlex.join(["ctlpp", *sys.argv[1:]])) from stop
+        raise with_resume_command(stop, shlex.join(["ctlpp", *sys.argv[1:]])) from stop
     except MachineError as error:
         fail(error.on_command_line(), code=1)
     except (OSError, ValueError) as error:

@@ -21,7 +21,7 @@ from ctlpp.cli.output import (
     print_table,
     table_by_length,
 )
-from ctlpp.files import UserError, with_way_on
+from ctlpp.files import UserError, with_resume_command
 from ctlpp.models import DEFAULT_PRESET, PRESETS
 from ctlpp.words import name_seeds, parse_seeds, plural
 
@@ -113,7 +113,7 @@ def train(
             )
     except Interrupted as stop:
         again = [argument for argument in sys.argv[1:] if argument != "--resume"]
-        raise with_way_on(stop, shlex.join(["ctlpp", *again, "--resume"])) from stop
+        raise with_resume_command(stop, shlex.join(["ctlpp", *again, "--resume"])) from stop
     print_run(run, out)
 
 

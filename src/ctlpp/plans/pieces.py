@@ -144,7 +144,7 @@ def first_mismatch(config: dict[str, Any], run: PlannedRun) -> str:
     found = asdict(Recipe()) | {
         name: config.get(name) for name in wanted
     }  # older runs have no later settings
-    wanted |= dict(run.sizes) | asdict(run.recipe) | settings.of_splits() | repeats
+    wanted |= dict(run.sizes) | asdict(run.recipe) | settings.split_settings() | repeats
     found |= as_dict(config.get("options")) | as_dict(config.get("recipe")) | as_dict(task.get("recipe"))
     names = ("seed", "shared_functions", "shared_symbols")
     wanted |= {name: getattr(settings, name) for name in (*names, "symbols", "functions")}

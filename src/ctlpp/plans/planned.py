@@ -173,7 +173,7 @@ def describe_task(run: PlannedRun) -> dict[str, Any]:
         task, recipe, _ = read_task(Path(run.variant))
     else:
         settings = Settings(variant=run.variant, **run.options)
-        task, recipe = make_task(settings), settings.of_splits()
+        task, recipe = make_task(settings), settings.split_settings()
     found: dict[str, Any] = json.loads(json.dumps(task_to_dict(task, recipe, {})))
     return found
 

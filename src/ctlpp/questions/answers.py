@@ -21,15 +21,21 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
 import ctlpp
 from ctlpp.benchmark.dataset import Dataset
-from ctlpp.benchmark.task import Task
 from ctlpp.files import FolderKind, UserError, check_folder, write_folder, write_json
-from ctlpp.questions.prompts import Asking, Question, checksum, list_questions, rename
+from ctlpp.questions.questions import (
+    Question,
+    QuestionForm,
+    answer_patterns,
+    case_flag,
+    checksum,
+    list_questions,
+    rename,
+)
 from ctlpp.runs.folder import FORMAT
 from ctlpp.runs.history import History, Score
 from ctlpp.statistics.summary import share_interval
@@ -44,9 +50,9 @@ FAULTS = {  # why an answer cannot be read strictly
     "text": "other text beside one symbol: the lenient reading takes the symbol",
 }
 SCORED = FolderKind("a run of scored answers", mark="answers.parquet")
-LONGEST = 2**24  # bytes of a line
+LONGEST_LINE = 2**24  # bytes
 LINE = '{"id": "…", "answer": "…"}'  # of a file of answers
-_ID = re.compile(r"([^/]+)/(\d{1,15})/([a-z]+)-(\d{1,7})-([a-z]+)-(\d{1,7})-([0-9a-f]{8})")
+ID = re.compile(r"([^/]+)/(\d{1,15})/([a-z]+)-(\d{1,7})-([a-z]+)-(\d{1,7})-([0-9a-f]{8})")
 
 
 class Reading(NamedTuple):
@@ -57,31 +63,12 @@ class Reading(NamedTuple):
     fault: str = ""  # of `FAULTS`
 
 
-@dataclass(frozen=True)
 class Reader:
-    """Finds symbols in text; in any case of letters, unless that would confuse two of them."""
+    """Finds symbols in text."""
 
-    symbols: tuple[str, ...]
-
-    @staticmethod
-    def of(task: Task, names: str) -> Reader:
-        """For the symbols of a task under other names."""
-        renamed = rename(task, names)
-        return Reader(tuple(renamed[symbol] for symbol in task.symbols))
-
-    @property
-    def any_case(self) -> bool:
-        """Whether capital and small letters mean the same."""
-        return len({symbol.lower() for symbol in self.symbols}) == len(self.symbols)
-
-    @cached_property
-    def patterns(self) -> dict[str, re.Pattern[str]]:
-        """By reading; the last match counts."""
-        some, flag = "|".join(map(re.escape, self.symbols)), "(?i)" if self.any_case else ""
-        return {
-            "strict": re.compile(rf"{flag}\A\s*({some})\s*\Z"),
-            "lenient": re.compile(rf"{flag}(?<!\w)({some})(?!\w)"),
-        }
+    def __init__(self, symbols: Sequence[str]) -> None:
+        self.patterns = {name: re.compile(text) for name, text in answer_patterns(symbols).items()}
+        self.symbols = {one: re.compile(case_flag(symbols) + re.escape(one)) for one in symbols}
 
     def read(self, text: str | None) -> Reading:
         """The symbol that a text names."""
@@ -90,8 +77,7 @@ class Reader:
         found = self.patterns["lenient"].findall(text)
         if not found:
             return Reading(None, None, "none")
-        own = {symbol.lower() if self.any_case else symbol: symbol for symbol in self.symbols}
-        last = own[found[-1].lower() if self.any_case else found[-1]]
+        last = next(symbol for symbol, pattern in self.symbols.items() if pattern.fullmatch(found[-1]))
         if self.patterns["strict"].match(text):
             return Reading(last, last)
         return Reading(None, last, "text" if len(found) == 1 else "several")
@@ -114,9 +100,10 @@ def read_answers(paths: Sequence[Path]) -> dict[str, str]:
 def _lines(path: Path) -> Iterator[bytes]:
     try:
         with path.open("rb") as file:
-            while line := file.readline(LONGEST + 1):
-                if len(line) > LONGEST:
-                    raise UserError(f"{path} has a line of more than {LONGEST:,} bytes: that is no answer")
+            while line := file.readline(LONGEST_LINE + 1):
+                if len(line) > LONGEST_LINE:
+                    limit = f"{LONGEST_LINE:,} bytes"
+                    raise UserError(f"{path} has a line of more than {limit}: that is no answer")
                 yield line
     except OSError as error:
         raise UserError(f"{path} cannot be read ({error.strerror}): name a file of answers") from error
@@ -155,7 +142,7 @@ class Row:
 class Scores:
     """What a system's answers are worth."""
 
-    asking: Asking
+    form: QuestionForm
     splits: dict[str, list[tuple[Question, Reading]]]
 
     def rows(self) -> list[Row]:
@@ -182,31 +169,31 @@ def _row(key: tuple[str, int, str], reading: str, part: Sequence[tuple[Question,
 
 def compare_answers(dataset: Dataset, answers: dict[str, str]) -> Scores:
     """Set answers against the dataset; a question without an answer counts as wrong."""
-    asking, splits = _how_asked(dataset, answers)
-    reader = Reader.of(dataset.task, asking.names)
+    form, splits = _read_ids(dataset, answers)
+    names = rename(dataset.task, form.names)
+    reader = Reader([names[symbol] for symbol in dataset.task.symbols])
     left, scored = dict(answers), {}
     for split in splits:
-        questions = list_questions(dataset, split, asking)
+        questions = list_questions(dataset, split, form)
         scored[split] = [(one, reader.read(left.pop(one.id, None))) for one in questions]
     if left:
-        raise UserError(
-            f"id {next(iter(left))[:80]!r} is of no question that was asked; take the ids as they are"
-        )
-    return Scores(asking, scored)
+        id = next(iter(left))
+        raise UserError(f"id {id[:80]!r} is of no question that was asked; take the ids as they are")
+    return Scores(form, scored)
 
 
-def _how_asked(dataset: Dataset, answers: Iterable[str]) -> tuple[Asking, list[str]]:
+def _read_ids(dataset: Dataset, answers: Iterable[str]) -> tuple[QuestionForm, list[str]]:
     """How the questions were asked and of which splits, from their ids."""
-    asked: dict[Asking, str] = {}
+    asked: dict[QuestionForm, str] = {}
     splits: set[str] = set()
     for id in answers:
-        if (parts := _ID.fullmatch(id)) is None:
+        if (parts := ID.fullmatch(id)) is None:
             raise UserError(f"id {id[:80]!r} is not one that `ctlpp ask` writes; take the ids as they are")
         split, _, style, shots, names, limit, check = parts.groups()
         if split not in splits and check != checksum(dataset, split):
             raise UserError(f"id {id[:80]!r} asks about other data: name the dataset of the questions")
         splits.add(split)
-        asked[Asking(style=style, shots=int(shots), names=names, limit=int(limit))] = id
+        asked[QuestionForm(style=style, shots=int(shots), names=names, limit=int(limit))] = id
     if len(asked) > 1:
         one, other, *_ = asked.values()
         raise UserError(f"{one[:80]} and {other[:80]} were asked in different ways: score them one by one")
@@ -259,7 +246,7 @@ def _write_run(folder: Path, dataset: Dataset, scores: Scores, name: str, seed: 
         "format": FORMAT,
         "model": name,
         "preset": "",
-        "options": asdict(scores.asking) | {"reading": reading},
+        "options": asdict(scores.form) | {"reading": reading},
         "variant": task.variant,
         "protocol": task.protocol,
         "vocab_size": task.vocabulary.size,

@@ -28,7 +28,7 @@ from ctlpp.report.inside import FINEST, Package, add_setting_correlations
 from ctlpp.runs.folder import RunRecord, find_runs
 from ctlpp.runs.untrusted import as_str
 from ctlpp.statistics import published as paper
-from ctlpp.statistics.summary import ENOUGH, FEWEST
+from ctlpp.statistics.summary import ENOUGH_SEEDS, MANY_SEEDS
 
 SCRIPTS = "dom charts matrix state overview inside measures curves runs main"  # in this order
 LARGEST = 14_800_000  # bytes that a page should not exceed
@@ -154,8 +154,8 @@ def make_page(
         "converged": paper.CONVERGED,
         "published_seeds": paper.SEEDS,
         "staged": paper.STAGED,
-        "enough": ENOUGH,
-        "few": FEWEST,
+        "enough": ENOUGH_SEEDS,
+        "few": MANY_SEEDS,
         "silhouette": SILHOUETTE,
         "runs": runs,
         "results": entries,

@@ -34,7 +34,7 @@ from ctlpp.runs.folder import RunRecord, read_run, run_folders
 from ctlpp.runs.history import SeedResult, read_history
 from ctlpp.runs.untrusted import DamagedError, as_dict, as_str
 from ctlpp.statistics import published as paper
-from ctlpp.statistics.summary import ENOUGH
+from ctlpp.statistics.summary import ENOUGH_SEEDS
 from ctlpp.storage.folder import task_from_dict
 
 FORMATS = ("png", "pdf")  # for the page, and for print
@@ -133,7 +133,7 @@ def _data(results: Results) -> Drawings:
             lines[words].append(Line(record.model, words, read_history(folder / "metrics.parquet")))
     first, *others = CONDITIONS
     ordered = [line for name in (first, *WRITTEN.values(), *others) for line in lines[name]]
-    ordered = [line for line in ordered if len(line.history.seeds) >= ENOUGH]
+    ordered = [line for line in ordered if len(line.history.seeds) >= ENOUGH_SEEDS]
     known = {model: row.ood for (model, variant), row in paper.PUBLISHED.items() if variant == "A"}
     if ordered and not results.is_miniature:
         yield "data", partial(draw_data, ordered, known)

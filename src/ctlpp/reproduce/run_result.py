@@ -23,7 +23,7 @@ from ctlpp.runs.folder import RunRecord
 from ctlpp.runs.history import History, SeedResult, read_history
 from ctlpp.runs.untrusted import DamagedError, as_dict, as_int, as_str
 from ctlpp.statistics import published as paper
-from ctlpp.statistics.summary import ENOUGH, Correlation, Interval, Summary, correlate, mean_intervals
+from ctlpp.statistics.summary import ENOUGH_SEEDS, Correlation, Interval, Summary, correlate, mean_intervals
 from ctlpp.statistics.verdict import is_inside, judge_splits
 
 ALL, RULE = "all", "rule"  # two ways to count: every seed, and the paper's rule
@@ -138,7 +138,7 @@ class RunResult:
         ]
         analysed = [seed for seed in learned if seed.number in self.measures]
         ood = np.array([seed.accuracy["ood"] for seed in analysed])
-        if len(ood) < ENOUGH or np.ptp(np.sort(ood)[1:-1]) < APART:
+        if len(ood) < ENOUGH_SEEDS or np.ptp(np.sort(ood)[1:-1]) < APART:
             return {}
         found = {}
         for name in PREDICTORS:

@@ -25,9 +25,9 @@ from ctlpp.statistics.published import SOLVED
 RESAMPLES = 20_000  # for the interval of a mean
 DRAWS = 4000  # for that of a correlation, and permutations for a p
 LEVEL = 0.95
-FEWEST = 10  # seeds whose own spread is believed
-LEAST = 4  # seeds with an interval or a correlation; fewer say nothing
-ENOUGH = 8  # seeds; with fewer the intervals of a correlation look surer than they are
+MIN_SEEDS = 4  # for an interval or a correlation
+ENOUGH_SEEDS = 8  # for the interval of a correlation; with fewer it is too narrow
+MANY_SEEDS = 10  # whose own spread is believed
 SAME = 1e-9  # of accuracy: what differs less does so by rounding
 
 Interval = tuple[float, float]
@@ -83,9 +83,9 @@ def mean_intervals(rows: Sequence[Sequence[float]]) -> list[Interval | None]:
     found: list[Interval | None] = [None] * len(rows)
     by_size: dict[int, list[int]] = {}  # rows of one size are resampled together, which is faster
     for at, row in enumerate(rows):
-        if len(row) >= LEAST and max(row) - min(row) < SAME:
+        if len(row) >= MIN_SEEDS and max(row) - min(row) < SAME:
             found[at] = row[0], row[0]
-        elif len(row) >= LEAST:
+        elif len(row) >= MIN_SEEDS:
             by_size.setdefault(len(row), []).append(at)
     for places in by_size.values():
         again = bootstrap(
@@ -119,7 +119,7 @@ def difference(
     (mean, std, seeds), (other_mean, other_std, other_seeds) = ours, theirs
     if mean is None or other_mean is None or std is None or other_std is None:
         return None
-    if min(seeds, other_seeds) < LEAST:
+    if min(seeds, other_seeds) < MIN_SEEDS:
         return None
     own, other = std**2 / seeds, other_std**2 / other_seeds
     gap, error, half = mean - other_mean, sqrt(own + other), rounding
@@ -148,7 +148,7 @@ def correlate(measure: Array, accuracy: Array) -> Correlation:
 
     both = np.isfinite(measure) & np.isfinite(accuracy)
     x, y = measure[both].astype(float), accuracy[both].astype(float)
-    if len(x) < LEAST:
+    if len(x) < MIN_SEEDS:
         return Correlation(len(x), *[float("nan")] * 6)
     drawn = np.random.Generator(np.random.PCG64(0)).integers(len(x), size=(DRAWS, len(x)))
     rows = np.vstack([np.arange(len(x)), drawn])  # the seeds themselves, then resampled

@@ -25,7 +25,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ctlpp.statistics.published import ROUNDING, SEEDS, Published
-from ctlpp.statistics.summary import FEWEST, LEAST, LEVEL, Interval, Summary, difference
+from ctlpp.statistics.summary import LEVEL, MANY_SEEDS, MIN_SEEDS, Interval, Summary, difference
 
 REPRODUCED, HIGHER, LOWER, UNDECIDED = "reproduced", "higher", "lower", "undecided"
 NEGLIGIBLE = 0.02  # of accuracy
@@ -45,9 +45,9 @@ class Verdict:
 
 def judge(ours: Summary, published: tuple[float, float]) -> Verdict:
     """Our seeds against a published mean and standard deviation."""
-    if ours.std is None or ours.mean is None or ours.seeds < LEAST:
+    if ours.std is None or ours.mean is None or ours.seeds < MIN_SEEDS:
         return Verdict(UNDECIDED, None if ours.mean is None else ours.mean - published[0])
-    few = ours.seeds < FEWEST
+    few = ours.seeds < MANY_SEEDS
     own = ours.mean, max(ours.std, published[1]) if few else ours.std, ours.seeds
     sure, usual = (difference(own, (*published, SEEDS), ROUNDING, level) for level in (LEVEL, USUAL))
     assert sure is not None

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ctlpp.benchmark.dataset import ENUMERATED, Dataset, Split
-from ctlpp.benchmark.graph import Graph, check_items, choose, get, get_list, read_graph, shown
+from ctlpp.benchmark.graph import Graph, abbreviate, check_items, choose, get, get_list, read_graph
 from ctlpp.benchmark.task import Task, check_task
 from ctlpp.benchmark.variants import ORDERS, PROTOCOLS
 from ctlpp.files import FolderKind, UserError, check_folder, write_folder
@@ -44,16 +44,16 @@ def save(
     *,
     format: str = "parquet",
     force: bool = False,
-    told: Callable[[int], object] = lambda rows: None,
+    advance: Callable[[int], object] = lambda rows: None,
 ) -> None:
-    """Write `task.json`, one file per split and a dataset card. told: of the rows that have been written."""
+    """Write `task.json`, one file per split and a dataset card; call `advance` with numbers of rows."""
     if format not in ENDINGS:
         raise UserError(f"‹format› {format}: choose from {', '.join(ENDINGS)}")
     with write_folder(DATASET, folder, force=force) as place:
         entries = {}
         for name, split in dataset.splits.items():
             file = name + ENDINGS[format]
-            sha256 = write_rows(place / file, rows(dataset.task, split, told))
+            sha256 = write_rows(place / file, rows(dataset.task, split, advance))
             entries[name] = _count(dataset, name) | {"sha256": sha256, "file": file}
         content = task_to_dict(dataset.task, dataset.settings, entries)
         content["sha256"] = digest_of_task(content)
@@ -93,17 +93,21 @@ def load(folder: str | Path) -> Dataset:
 def read_folder(folder: Path) -> tuple[Dataset, Entries]:
     """The dataset in a folder, and what its `task.json` says of the splits."""
     task, settings, entries = read_task(folder)
-    splits = {
-        name: parse(task, read_split(folder, entry), folder / entry["file"])
-        for name, entry in entries.items()
-    }
+    splits = {}
+    for name, entry in entries.items():
+        splits[name] = parse(task, read_split(folder, entry), folder / entry["file"])
     return Dataset(task=task, settings=settings, splits=splits), entries
 
 
+def to_table(dataset: Dataset, split: str) -> pa.Table:
+    """The rows of a split."""
+    return pa.Table.from_batches(rows(dataset.task, dataset[split]), SCHEMA)
+
+
 def rows(
-    task: Task, split: Split, told: Callable[[int], object] = lambda rows: None
+    task: Task, split: Split, advance: Callable[[int], object] = lambda rows: None
 ) -> Iterator[pa.RecordBatch]:
-    """The split's rows, short examples first. told: of the rows that have been taken."""
+    """The rows of a split in batches, short examples first; calls `advance` with numbers of rows."""
     tokens, symbols = pa.array(task.vocabulary.tokens), pa.array(task.symbols)
     train = task.language("train")
     for length, examples in split.items():
@@ -118,7 +122,7 @@ def rows(
                 pa.array(train.allows_successions(part)),
             ]
             yield pa.record_batch(columns, schema=SCHEMA)
-            told(len(part))
+            advance(len(part))
 
 
 def lines(batch: pa.RecordBatch) -> bytes:
@@ -144,7 +148,7 @@ def _join(*columns: pa.Array | str) -> bytes:
 
 
 def digest(batches: Iterable[pa.RecordBatch], write: Callable[[pa.RecordBatch], Any] | None = None) -> str:
-    """The sha256 of a split, that of its lines whatever the file format; each batch is written on the way."""
+    """The sha256 of a split's lines, whatever the file format; `write` gets each batch."""
     total = hashlib.sha256()
     for batch in batches:
         total.update(lines(batch))
@@ -167,13 +171,12 @@ def write_rows(path: Path, batches: Iterable[pa.RecordBatch]) -> str:
 
 
 def read_split(folder: Path, entry: dict[str, Any]) -> pa.Table:
-    """The rows of a split, if they are those that `task.json` vouches for."""
+    """The rows of a split, which must have the number and the checksum in `task.json`."""
     path = folder / entry["file"]
     table = read_rows(path)
     if table.num_rows != entry["examples"]:
-        raise UserError(
-            f"{path} has {table.num_rows} rows, task.json says {entry['examples']}: the file was changed"
-        )
+        found = f"{path} has {table.num_rows} rows, task.json says {entry['examples']}"
+        raise UserError(f"{found}: the file was changed")
     is_text = path.suffix == ".txt"  # nothing but the lines of its split
     found = hashlib.sha256(path.read_bytes()).hexdigest() if is_text else digest(table.to_batches())
     if found != entry["sha256"]:
@@ -232,7 +235,7 @@ def parse(task: Task, table: pa.Table, file: Path) -> Split:
     for length in np.unique(counts - 1).tolist():
         at = np.flatnonzero(counts - 1 == length)
         written = ids[first[at][:, None] + np.arange(length + 1)]
-        known = (lengths[at] == length) & (outputs[at] >= 0) & _in_place(task, written) & (length > 0)
+        known = (lengths[at] == length) & (outputs[at] >= 0) & _in_form(task, written) & (length > 0)
         _check_rows(table, file, at, known, "is no example of this task")
         examples, read = train.empty(length, len(at)), task.vocabulary.read(written, task.order)
         examples.starts[:], examples.functions[:] = read.starts, read.functions
@@ -245,8 +248,8 @@ def parse(task: Task, table: pa.Table, file: Path) -> Split:
     return split
 
 
-def _in_place(task: Task, written: NDArray[Any]) -> NDArray[np.bool_]:
-    """In which rows a symbol stands in the symbol's place, and functions everywhere else."""
+def _in_form(task: Task, written: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which rows have a symbol at the start symbol's place, and functions everywhere else."""
     is_symbol = np.zeros(written.shape[1], dtype=bool)
     is_symbol[-1 if task.order == "right-to-left" else 0] = True
     return np.asarray(((written >= 0) & ((written >= task.n_functions) == is_symbol)).all(axis=1))
@@ -282,22 +285,24 @@ def task_to_dict(task: Task, settings: Mapping[str, Any], splits: Entries) -> di
 
 
 def _graph_to_dict(graph: Graph) -> dict[str, Any]:
-    restrictions = [
-        {"from": r.source, "function": r.function, "symbols": list(r.symbols)} for r in graph.restrictions
-    ]
     entry: dict[str, Any] = {"lengths": list(graph.lengths), "edges": [list(edge) for edge in graph.edges]}
-    return entry | ({"restrictions": restrictions} if restrictions else {})
+    for rule in graph.restrictions:
+        restriction = {"from": rule.source, "function": rule.function, "symbols": list(rule.symbols)}
+        entry.setdefault("restrictions", []).append(restriction)
+    return entry
 
 
 def task_from_dict(content: Any) -> Task:
-    """The task that `task_to_dict` has described, or anybody else. Raises UserError if it is none."""
+    """The task in the content of a `task.json`, whoever wrote it. Raises UserError if it is none."""
     found = content.get("format") if isinstance(content, dict) else None
     if type(found) is not int or found != FORMAT:
-        raise UserError(f"format {shown(found)} is not known; this version reads format {FORMAT}")
+        raise UserError(f"format {abbreviate(found)} is not known; this version reads format {FORMAT}")
     functions, groups = get(content, "functions", dict), get(content, "groups", dict)
+    protocol = get(content, "protocol", str)
+    named = {"protocol": OLD_PROTOCOLS.get(protocol, protocol)}
     task = Task(
         variant=get(content, "variant", str),
-        protocol=_protocol(content),
+        protocol=choose(named, "protocol", PROTOCOLS),
         seed=get(content, "seed", int),
         order=choose(content, "order", ORDERS),
         symbols=get_list(content, "symbols", str),
@@ -310,11 +315,6 @@ def task_from_dict(content: Any) -> Task:
     )
     check_task(task)
     return task
-
-
-def _protocol(content: dict[str, Any]) -> str:
-    named = get(content, "protocol", str)
-    return str(choose({"protocol": OLD_PROTOCOLS.get(named, named)}, "protocol", PROTOCOLS))
 
 
 def digest_of_task(content: Mapping[str, Any]) -> str:
@@ -371,9 +371,8 @@ def pretty(value: Any, depth: int = 0) -> str:
     if len(flat) + depth <= 110 or not isinstance(value, dict | list):
         return flat
     if isinstance(value, dict):
-        items = [
-            f"{json.dumps(key, ensure_ascii=False)}: {pretty(one, depth + 1)}" for key, one in value.items()
-        ]
+        keys = [json.dumps(key, ensure_ascii=False) for key in value]
+        items = [f"{key}: {pretty(one, depth + 1)}" for key, one in zip(keys, value.values(), strict=True)]
     else:
         items = [pretty(one, depth + 1) for one in value]
     left, right = "{}" if isinstance(value, dict) else "[]"

@@ -1,7 +1,7 @@
 """The proof of a dataset folder, from its `task.json` alone.
 
-`ctlpp.storage.folder` has checked the checksums and every row by itself when it has read the files: what is
-proved here is which examples there are.
+Reading the files (`ctlpp.storage.folder`) has checked the checksums and every single row. What is proved
+here is which examples there are.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ctlpp.benchmark.dataset import ENUMERATED, Dataset, authors_count, filled
+from ctlpp.benchmark.dataset import ENUMERATED, Dataset, authors_count, usable
 from ctlpp.benchmark.language import row_values
-from ctlpp.benchmark.sampling import first_positions, member
+from ctlpp.benchmark.sampling import is_first, is_in
 from ctlpp.benchmark.variants import HABITS, PROTOCOLS
 from ctlpp.files import UserError
 from ctlpp.storage.card import files_in_card
@@ -86,7 +86,7 @@ def _sizes(dataset: Dataset, split: str) -> dict[int, int]:
 def _distinct(dataset: Dataset, split: str, length: int) -> int:
     """How many different examples of a length a split has."""
     examples = dataset[split].get(length)
-    return 0 if examples is None else int(first_positions(examples.keys()).sum())
+    return 0 if examples is None else int(is_first(examples.keys()).sum())
 
 
 def _check_files(folder: Path, dataset: Dataset, entries: Entries) -> None:
@@ -117,7 +117,7 @@ def _check_split(dataset: Dataset, name: str, claimed: dict[str, int]) -> None:
         if not inside.all():
             example = task.describe(examples, int(np.argmin(inside)))
             raise UserError(f"{name} has {example!r}, which is not in its graph")
-        once = first_positions(examples.keys())
+        once = is_first(examples.keys())
         if not once.all() and not (name == "train" and length == 2 and dataset.settings.get("doubled_pairs")):
             raise UserError(f"{name} has {task.describe(examples, int(np.argmin(once)))!r} twice")
 
@@ -129,7 +129,7 @@ def _check_complete(dataset: Dataset, name: str, length: int) -> None:
 
 
 def _check_overlaps(dataset: Dataset, entries: Entries) -> dict[tuple[str, str], int]:
-    """Splits are disjoint; but where all pairs are added to train, it has those of iid, and says so."""
+    """Splits are disjoint; only where all pairs are added to train, it has those of iid, and says so."""
     overlaps = {}
     sampled = [name for name in dataset.task.graphs if name in entries and name not in ENUMERATED]
     for one, other in combinations(sampled, 2):
@@ -152,12 +152,12 @@ def _adds_pairs(dataset: Dataset) -> bool:
 
 
 def _check_sizes(dataset: Dataset) -> None:
-    """The splits have the sizes asked for; some protocols add pairs to train."""
+    """The splits have the sizes asked for; train may have more where the protocol adds pairs."""
     for name in ("train", "iid", "ood"):
         found = sum(_sizes(dataset, name).values())
         wanted = dataset.settings.get(name, found)
-        more = found > wanted and name == "train" and _adds_pairs(dataset)
-        if found != wanted and not more:
+        may_have_more = name == "train" and _adds_pairs(dataset)
+        if found < wanted or (found > wanted and not may_have_more):
             raise UserError(f"{name} has {found} examples, the recipe in task.json asks for {wanted}")
 
 
@@ -173,22 +173,22 @@ def _check_protocol(dataset: Dataset) -> None:
     for n in [n for n in language.graph.lengths if n > complete]:
         used = train.get(n, 0) + iid.get(n, 0)
         exist = authors_count(dataset.task, n) if as_generator else language.count(n)
-        if used > filled(fill, exist):
+        if used > usable(fill, exist):
             raise UserError(f"train and iid use {used} of {exist} examples of length {n}, above fill {fill}")
 
 
 def _shared_sequences(dataset: Dataset, split: str) -> SharedSequences:
-    """What a test split shares with train: stated, not judged."""
+    """What a test split shares with train; nothing is demanded of it."""
     number = np.zeros(dataset.task.n_functions, dtype=dataset.task.table.dtype)
     group = np.zeros_like(number)
     for at, members in enumerate(dataset.task.group_indices.values()):
         number[list(members)], group[list(members)] = np.arange(len(members)), at
     distinct = in_train = twins = 0
     for n, examples in dataset[split].items():
-        functions = examples[first_positions(examples.sequences())].functions
+        functions = examples.functions[is_first(row_values(examples.functions))]
         others = dataset["train"][n].functions if n in dataset["train"] else functions[:0]
         distinct += len(functions)
-        in_train += int(member(row_values(functions), row_values(others)).sum())
+        in_train += int(is_in(row_values(functions), row_values(others)).sum())
         ours, theirs = (np.column_stack([group[one[:, 0]], number[one]]) for one in (functions, others))
-        twins += int(member(row_values(ours), row_values(theirs)).sum())
+        twins += int(is_in(row_values(ours), row_values(theirs)).sum())
     return SharedSequences(distinct, in_train, twins)

@@ -9,24 +9,15 @@ import pytest
 
 import ctlpp
 from ctlpp.questions.answers import Reader
-from ctlpp.questions.prompts import Asking, Prompter, list_questions, rename
+from ctlpp.questions.questions import Prompter, QuestionForm, list_questions, rename
 
-SMALL = {
-    "symbols": 4,
-    "functions": 8,
-    "max_length": 4,
-    "train": 400,
-    "iid": 60,
-    "ood": 60,
-    "protocol": "clean",
-}
-
+SMALL = {"symbols": 4, "functions": 8, "max_length": 4, "train": 400, "iid": 60, "ood": 60}
 TABLE = re.compile(r"^(\w+): (.*->.*)$", re.MULTILINE)
 
 
 @pytest.fixture(scope="module")
 def data() -> ctlpp.Dataset:
-    return ctlpp.generate("R", **SMALL)
+    return ctlpp.generate("R", protocol="clean", **SMALL)
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
@@ -40,16 +31,15 @@ def spoken(data: ctlpp.Dataset, split: str, names: str = "own") -> set[str]:
     return {" ".join(new.get(word, word) for word in example.split()) for example in examples}
 
 
-@pytest.mark.parametrize("order", ["right-to-left", "left-to-right"])
-def test_the_rules_suffice_to_answer(order: str) -> None:
-    data = ctlpp.generate("R", **SMALL, order=order)
-    asking = Asking(style="tables", names="words")
-    prompter, step = Prompter.of(data, asking), -1 if order == "right-to-left" else 1
-    for question in list_questions(data, "ood", asking):
+@pytest.mark.parametrize(("order", "step"), [("right-to-left", -1), ("left-to-right", 1)])
+def test_the_rules_suffice_to_answer(order: str, step: int) -> None:
+    data = ctlpp.generate("R", protocol="clean", **SMALL, order=order)
+    form = QuestionForm(style="tables", names="words")
+    prompter = Prompter.of(data, form)
+    for question in list_questions(data, "ood", form):
         prompt = prompter.plain(question.text)
         tables = {name: dict(re.findall(r"(\w+) -> (\w+)", row)) for name, row in TABLE.findall(prompt)}
-        last = prompt.splitlines()[-1]
-        symbol, *functions = last.removesuffix(" ->").split()[::step]
+        symbol, *functions = prompt.splitlines()[-1].removesuffix(" ->").split()[::step]
         for function in functions:
             symbol = tables[function][symbol]
         assert symbol == question.answer
@@ -57,17 +47,17 @@ def test_the_rules_suffice_to_answer(order: str) -> None:
 
 @pytest.mark.parametrize("names", ["own", "words", "digits"])
 def test_examples_are_solved_training_examples_and_nothing_else(data: ctlpp.Dataset, names: str) -> None:
-    asking = Asking(style="examples", shots=24, names=names)
-    for question in list_questions(data, "ood", asking):
-        *shown, last = Prompter.of(data, asking).plain(question.text).splitlines()
+    form = QuestionForm(style="examples", shots=24, names=names)
+    for question in list_questions(data, "ood", form):
+        *shown, last = Prompter.of(data, form).plain(question.text).splitlines()
         assert len(set(shown)) == 24
         assert set(shown) <= spoken(data, "train", names)
         assert f"{last} {question.answer}" in spoken(data, "ood", names)
 
 
 def test_shots_are_of_all_lengths_and_another_seed_shows_others(data: ctlpp.Dataset) -> None:
-    asking = Asking(style="examples", shots=24)
-    first, again, other = (Prompter.of(data, asking, seed) for seed in (0, 0, 1))
+    form = QuestionForm(style="examples", shots=24)
+    first, again, other = (Prompter.of(data, form, seed) for seed in (0, 0, 1))
     assert first == again != other
     assert [sum(len(asked.split()) == n + 2 for asked, _ in first.shots) for n in (2, 3, 4)] == [8, 8, 8]
 
@@ -76,22 +66,21 @@ def test_shots_are_of_all_lengths_and_another_seed_shows_others(data: ctlpp.Data
 def test_new_names_are_all_different_and_say_nothing(data: ctlpp.Dataset, names: str) -> None:
     new = rename(data.task, names)
     assert new == rename(ctlpp.generate("A", **SMALL, seed=1).task, names)
-    assert len({*new.values()}) == len(new) == 12
+    assert len({*new, *new.values()}) == 2 * 12
     assert all((word.isdecimal() if names == "digits" else word.isalpha()) for word in new.values())
-    assert not {*new} & {*new.values()}
 
 
 def test_a_limit_chooses_the_same_questions_every_time(data: ctlpp.Dataset) -> None:
-    some = list_questions(data, "ood", Asking(limit=10))
-    every = {question.text for question in list_questions(data, "ood", Asking())}
-    assert some == list_questions(data, "ood", Asking(limit=10))
+    some = list_questions(data, "ood", QuestionForm(limit=10))
+    every = {question.text for question in list_questions(data, "ood", QuestionForm())}
+    assert some == list_questions(data, "ood", QuestionForm(limit=10))
     assert len({question.id for question in some}) == 10
     assert {question.text for question in some} < every
-    assert len(every) == len(list_questions(data, "ood", Asking(limit=1000))) == 60
+    assert len(every) == len(list_questions(data, "ood", QuestionForm(limit=1000))) == 60
 
 
 def test_chat_says_the_same_in_turns(data: ctlpp.Dataset) -> None:
-    prompter = Prompter.of(data, Asking(shots=2))
+    prompter = Prompter.of(data, QuestionForm(shots=2))
     system, *turns, last = prompter.chat("a a 0 ->")
     assert [turn["role"] for turn in turns] == ["user", "assistant"] * 2
     solved = [f"{one['content']} {two['content']}" for one, two in zip(turns[::2], turns[1::2], strict=True)]
@@ -102,10 +91,8 @@ def test_chat_says_the_same_in_turns(data: ctlpp.Dataset) -> None:
 def test_the_file_for_fine_tuning_has_training_examples_only(
     data: ctlpp.Dataset, tmp_path: Path, format: str
 ) -> None:
-    assert ctlpp.ask(data, tmp_path / "q", style="examples", format=format, finetune=50) == {
-        "iid": 60,
-        "ood": 60,
-    }
+    asked = ctlpp.ask(data, tmp_path / "q", style="examples", format=format, finetune=50)
+    assert asked == {"iid": 60, "ood": 60}
     found = lines(tmp_path / "q" / "finetune.jsonl")
     if format == "chat":
         whole = [f"{line['prompt'][-1]['content']} {line['completion'][0]['content']}" for line in found]
@@ -124,3 +111,4 @@ def test_questions_do_not_give_the_answer_away(data: ctlpp.Dataset, tmp_path: Pa
 def test_letters_of_any_case_are_read_unless_two_symbols_differ_by_it() -> None:
     assert Reader(("bako", "dimu")).read("Bako!").lenient == "bako"
     assert Reader(("x", "X")).read("X").strict == "X"
+    assert Reader(("sa", "mi")).read("\N{LATIN SMALL LETTER LONG S}a").strict == "sa"
