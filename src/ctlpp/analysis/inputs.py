@@ -1,4 +1,4 @@
-"""What an analysis asks a model: every single application, every pair, and which of them training allows.
+"""The inputs of an analysis: every single application, every pair, and which of them training allows.
 
 A pair applies `first` to a symbol and then `second` to the result, the pair's *value*. Arrays over all pairs
 have the shape (F, F, symbols): first function, second function, start symbol.
@@ -38,6 +38,14 @@ class Inputs:
 
     task: Task
 
+    @property
+    def n_functions(self) -> int:
+        return self.task.n_functions
+
+    @property
+    def n_symbols(self) -> int:
+        return self.task.n_symbols
+
     @cached_property
     def groups(self) -> tuple[str, ...]:
         """The names of the groups."""
@@ -62,9 +70,8 @@ class Inputs:
     @cached_property
     def pairs(self) -> Examples:
         """All pairs, in the order of the arrays over them."""
-        first, second, symbol = (
-            index.ravel() for index in grid((self.n_functions, self.n_functions, self.n_symbols))
-        )
+        shape = self.n_functions, self.n_functions, self.n_symbols
+        first, second, symbol = np.indices(shape).reshape(3, -1)
         return Examples(starts=symbol, functions=np.stack([first, second], axis=1))
 
     @cached_property
@@ -85,16 +92,6 @@ class Inputs:
     def _allowed(self, graph: Graph) -> Array:
         language = self.task.language_of(replace(graph, lengths=(2,)))
         return language.contains(self.pairs).reshape(self.answer.shape)
-
-    @property
-    def n_functions(self) -> int:
-        """How many functions there are."""
-        return len(self.value)
-
-    @property
-    def n_symbols(self) -> int:
-        """How many symbols there are."""
-        return int(self.value.shape[1])
 
     @cached_property
     def firsts(self) -> Array:
@@ -165,12 +162,12 @@ class Inputs:
 
     def singles(self) -> Tensor:
         """All single applications, ordered by function and symbol."""
-        function, symbol = grid(self.value.shape)
+        function, symbol = np.indices(self.value.shape)
         return self.tokens(symbol, function)
 
     def pairs_with(self, seconds: Array) -> Tensor:
         """All pairs with these second functions, ordered by them, first function and symbol."""
-        second, first, symbol = grid((len(seconds), *self.value.shape))
+        second, first, symbol = np.indices((len(seconds), *self.value.shape))
         return self.tokens(symbol, first, seconds[second])
 
     @cached_property
@@ -193,12 +190,12 @@ class Inputs:
 
     def donor_tokens(self) -> Tensor:
         """The donors' inputs, ordered by function and symbol."""
-        function, symbol = grid(self.value.shape)
+        function, symbol = np.indices(self.value.shape)
         return self.tokens(symbol, function, self.donors)
 
     def base_tokens(self) -> Tensor:
         """The bases' inputs, ordered by second function and value."""
-        second, value = grid(self.bases.shape)
+        second, value = np.indices(self.bases.shape)
         return self.tokens(self.start[self.bases, value], self.bases, second)
 
     def base_for(self, donor: Array, second: Array) -> Array:
@@ -208,12 +205,7 @@ class Inputs:
         return np.asarray(second * self.n_symbols + (self.value[function, symbol] + shift) % self.n_symbols)
 
 
-def grid(shape: tuple[int, ...]) -> tuple[Array, ...]:
-    """The index of every cell along each axis."""
-    return tuple(np.asarray(index) for index in np.indices(shape))
-
-
 def _noise(purpose: str, shape: tuple[int, ...]) -> Array:
-    """Numbers from 0 to below 1, to choose among equals."""
+    """Numbers from 0 to below 1, to choose among equals, the same every time."""
     words = Stream(0, "analysis", purpose).words(int(np.prod(shape)))
     return (words / 2.0**64 * 0.999).reshape(shape)
