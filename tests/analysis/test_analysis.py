@@ -161,8 +161,10 @@ def test_one_group_has_nothing_to_cross() -> None:
 
 
 def test_the_five_groups_of_s_are_compared_where_the_test_crosses_them() -> None:
-    sizes = {"symbols": 4, "functions": 12, "max_length": 4, "shared_functions": 4, "shared_symbols": 2}
-    task = make_task(Settings(variant="S", **sizes))
+    shared = Settings(
+        variant="S", symbols=4, functions=12, max_length=4, shared_functions=4, shared_symbols=2
+    )
+    task = make_task(shared)
     found = analyze(make_crowd("gru", task, [0]), task)
     assert found.inputs.partners == {"a1": ("b1",), "b1": ("a1",)}
     assert found.inputs.firsts.sum() == found.inputs.seconds.sum() / 2 == 4

@@ -91,8 +91,9 @@ def test_one_seed_a_recurrent_model_and_diverged_seeds_have_their_figures(task: 
 
 
 def test_with_the_groups_and_functions_of_s_what_is_printed_is_inside_and_not_too_small() -> None:
-    sizes = {"symbols": 5, "functions": 32, "max_length": 4, "shared_functions": 16, "shared_symbols": 2}
-    drawn = dict(drawings(study(make_task(Settings(variant="S", **sizes)), "gru", (0, 1))))
+    sizes: dict[str, Any] = {"symbols": 5, "functions": 32, "max_length": 4}
+    task = make_task(Settings(variant="S", **sizes, shared_functions=16, shared_symbols=2))
+    drawn = dict(drawings(study(task, "gru", (0, 1))))
     for name in ("accuracy", "interchange", "compatibility"):
         with style():
             figure = drawn[name]()

@@ -70,8 +70,7 @@ class Inputs:
     @cached_property
     def pairs(self) -> Examples:
         """All pairs, in the order of the arrays over them."""
-        shape = self.n_functions, self.n_functions, self.n_symbols
-        first, second, symbol = np.indices(shape).reshape(3, -1)
+        first, second, symbol = grid((self.n_functions, self.n_functions, self.n_symbols))
         return Examples(starts=symbol, functions=np.stack([first, second], axis=1))
 
     @cached_property
@@ -162,12 +161,12 @@ class Inputs:
 
     def singles(self) -> Tensor:
         """All single applications, ordered by function and symbol."""
-        function, symbol = np.indices(self.value.shape)
+        function, symbol = grid(self.value.shape)
         return self.tokens(symbol, function)
 
     def pairs_with(self, seconds: Array) -> Tensor:
         """All pairs with these second functions, ordered by them, first function and symbol."""
-        second, first, symbol = np.indices((len(seconds), *self.value.shape))
+        second, first, symbol = grid((len(seconds), *self.value.shape))
         return self.tokens(symbol, first, seconds[second])
 
     @cached_property
@@ -190,19 +189,25 @@ class Inputs:
 
     def donor_tokens(self) -> Tensor:
         """The donors' inputs, ordered by function and symbol."""
-        function, symbol = np.indices(self.value.shape)
+        function, symbol = grid(self.value.shape)
         return self.tokens(symbol, function, self.donors)
 
     def base_tokens(self) -> Tensor:
         """The bases' inputs, ordered by second function and value."""
-        second, value = np.indices(self.bases.shape)
-        return self.tokens(self.start[self.bases, value], self.bases, second)
+        second, value = grid(self.bases.shape)
+        first = self.bases.ravel()
+        return self.tokens(self.start[first, value], first, second)
 
     def base_for(self, donor: Array, second: Array) -> Array:
         """The number of a base with this second function, of another value than the donor's."""
         function, symbol = np.divmod(donor, self.n_symbols)
         shift = 1 + (function + second) % (self.n_symbols - 1)
         return np.asarray(second * self.n_symbols + (self.value[function, symbol] + shift) % self.n_symbols)
+
+
+def grid(shape: tuple[int, ...]) -> tuple[Array, ...]:
+    """The index of every cell along each axis. (cells,) each"""
+    return tuple(np.indices(shape).reshape(len(shape), -1))
 
 
 def _noise(purpose: str, shape: tuple[int, ...]) -> Array:

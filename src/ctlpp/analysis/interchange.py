@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ctlpp.analysis.inputs import Array, Inputs
+from ctlpp.analysis.inputs import Array, Inputs, grid
 from ctlpp.analysis.states import PatchableModel, activations
 from ctlpp.benchmark.sampling import Stream
 
@@ -121,7 +121,7 @@ def base_of(inputs: Inputs, consumers: Array, turn: int) -> Array:
     i, j = turn % F, turn % F + turn // F
     alternating = _alternating(inputs)
     line = np.argsort(np.argsort(inputs.group_of, kind="stable"))[consumers][:, None]
-    function, value = np.indices(inputs.value.shape)[0].ravel(), inputs.value.ravel()
+    function, value = grid(inputs.value.shape)[0], inputs.value.ravel()
     position = (np.argsort(alternating)[function] + line + value + i) % F
     other = (value + 1 + (position // G + line // (n - 1) + j) % (n - 1)) % n
     first = alternating[position]

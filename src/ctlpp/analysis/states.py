@@ -224,9 +224,9 @@ class LeanNDR:
     def attend(self, seen: Tensor, columns: int) -> Tensor:
         """What the first columns read by geometric attention. (B, T, 3D + 2H) -> (B, R, D)"""
         (B, T), R, view = seen.shape[:2], columns, _view(seen.shape[1], columns)
-        qkv, prefer = seen.split([3 * self.width, 2 * self.heads], dim=-1)
-        q, k, v = qkv.unflatten(-1, (3, self.heads, -1)).permute(2, 3, 0, 1, 4)  # (H, B, T, K) each
-        prefer = prefer[:, :R].unflatten(-1, (2, self.heads, 1)).permute(2, 3, 0, 1, 4)
+        qkv, prefer = torch.split(seen, [3 * self.width, 2 * self.heads], dim=-1)
+        q, k, v = torch.unflatten(qkv, -1, (3, self.heads, -1)).permute(2, 3, 0, 1, 4)  # (H, B, T, K) each
+        prefer = torch.unflatten(prefer[:, :R], -1, (2, self.heads, 1)).permute(2, 3, 0, 1, 4)
         match = torch.where(view.right, *prefer, out=seen.new_empty(self.heads, B, R, T))
         for head in range(self.heads):  # all at once would copy the queries and keys
             match[head].baddbmm_(q[head, :, :R], k[head].mT)
@@ -337,7 +337,7 @@ def _split(crowd: Crowd, workers: int) -> list[Crowd]:
     at_once = len(crowd.seeds)
     if crowd.device.type == "cpu":
         at_once = max(1, min(_CACHE // (4 * max(1, crowd.weights.shape[1])), -(-at_once // workers)))
-    rows = torch.arange(len(crowd.seeds)).split(at_once if crowd.vectorised else 1)
+    rows = torch.split(torch.arange(len(crowd.seeds)), at_once if crowd.vectorised else 1)
     parts = [pick(crowd, part.tolist()) for part in rows]
     return parts if len(parts) == 1 else [replace(part, module=deepcopy(part.module)) for part in parts]
 
