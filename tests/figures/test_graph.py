@@ -65,7 +65,7 @@ def test_every_group_and_edge_of_s_is_drawn_once_and_the_legend_explains_what_oc
         assert line(element)["stroke-dasharray"] == dashes
     described = ET.fromstring(svg).findtext(f"{SVG}desc") or ""
     for words in ("o (8)", "test (OOD) only: a1 → b2, b1 → a2", f"{RESTRICTED.meaning}: a1 → o, b1 → o"):
-        assert words in described
+        assert words in described, "for those who cannot see the drawing"
     assert {look.meaning for look in (*LOOKS.values(), RESTRICTED)} <= {*texts(svg)}
     assert texts(svg).count("6") == 4
     only = texts(draw_graph("", {"f": 1}, train=edges("IN>f f>OUT"), ood=[]))

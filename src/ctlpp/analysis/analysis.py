@@ -54,7 +54,7 @@ SAMPLE = 256  # pairs that stitching tries
 TRIED = 8  # inputs at least, of all consumers alike, to see how a model goes on from a state
 
 
-def silent(total: int) -> Callable[[float], None]:
+def no_progress(total: int) -> Callable[[float], None]:
     """Progress that is not shown."""
     return lambda done: None
 
@@ -96,7 +96,7 @@ def analyze(
     task: Task,
     *,
     bases: int | None = 1,
-    start: Progress = silent,
+    start: Progress = no_progress,
 ) -> Analysis:
     """Analyse all seeds of a run or crowd, or one model: any callable that makes logits of tokens.
 
@@ -120,13 +120,13 @@ def analyze(
             f"‹bases› {bases}: every donor and consumer has {most} bases of another value:"
             f" use 1 to {most}, or all"
         )
-    ask = partial(_ask, inputs=inputs, bases=bases or most)
-    parts = in_parts(crowd, ask, start(len(crowd.seeds)))
+    work = partial(_run_model, inputs=inputs, bases=bases or most)
+    parts = in_parts(crowd, work, start(len(crowd.seeds)))
     found = dict(parts[0])
     for name, value in found.items():
         if isinstance(value, np.ndarray):
             found[name] = np.concatenate([part[name] for part in parts])
-    return _conclude(inputs, crowd.seeds, bases or most, found)
+    return _compute_measures(inputs, crowd.seeds, bases or most, found)
 
 
 def as_crowd(model: nn.Module | Callable[[Tensor], Tensor]) -> Crowd:
@@ -148,7 +148,7 @@ class _Called(nn.Module):
         return self.model(tokens)
 
 
-def _ask(crowd: Crowd, advance: Advance, inputs: Inputs, bases: int) -> dict[str, Any]:
+def _run_model(crowd: Crowd, advance: Advance, inputs: Inputs, bases: int) -> dict[str, Any]:
     """Everything that needs the model, for some seeds."""
     seeds, shape = len(crowd.seeds), inputs.value.shape
     seen, _ = activations(crowd, inputs.singles())
@@ -170,12 +170,14 @@ def _ask(crowd: Crowd, advance: Advance, inputs: Inputs, bases: int) -> dict[str
     for level in sorted(set(positions.level.tolist())):
         rows = torch.nonzero(positions.level == level).flatten().tolist()
         where = positions.where[rows].to(crowd.device)
-        for name, values in _exchange(patchable.of_rows(rows, level), inputs, where, bases, advance).items():
+        for name, values in _measure_states(
+            patchable.of_rows(rows, level), inputs, where, bases, advance
+        ).items():
             found.setdefault(name, np.zeros((seeds, *values.shape[1:]), values.dtype))[rows] = values
     return found
 
 
-def _exchange(
+def _measure_states(
     model: PatchableModel, inputs: Inputs, where: Tensor, bases: int, advance: Advance
 ) -> dict[str, Array]:
     """Everything about the states at one position, for the seeds that have it."""
@@ -198,7 +200,7 @@ def _exchange(
     return found | right
 
 
-def _conclude(inputs: Inputs, seeds: tuple[int, ...], bases: int, found: dict[str, Any]) -> Analysis:
+def _compute_measures(inputs: Inputs, seeds: tuple[int, ...], bases: int, found: dict[str, Any]) -> Analysis:
     """Clusters, codes and one number per seed and measure."""
     right = found["answers"] == inputs.answer
     codes = geometry.extract_codes(found["answers"], inputs)
@@ -294,7 +296,7 @@ def study_run(
     unfinished: bool = False,
     device: str = "cpu",
     factory: Factory | None = None,
-    start: Progress = silent,
+    start: Progress = no_progress,
 ) -> Study:
     """Analyse the seeds of a run folder.
 

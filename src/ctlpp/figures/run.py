@@ -14,7 +14,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ctlpp.analysis.analysis import Progress, Study, silent, study_run
+from ctlpp.analysis.analysis import Progress, Study, no_progress, study_run
 from ctlpp.analysis.folder import ANALYSIS, MEASURES, PREDICTORS, write_analysis
 from ctlpp.figures.pairs import (
     Answers,
@@ -71,8 +71,8 @@ def analyze_run(
     figures: bool = True,
     formats: Sequence[str] = FORMATS,
     workers: int = 1,
-    computing: Progress = silent,
-    drawing: Progress = silent,
+    computing: Progress = no_progress,
+    drawing: Progress = no_progress,
     **options: Any,
 ) -> Study:
     """Analyse a run folder and write numbers and figures to `out`, by default its folder `analysis`.
