@@ -166,13 +166,11 @@ def _run_model(crowd: Crowd, advance: Advance, inputs: Inputs, bases: int) -> di
     positions = find_positions(patchable, inputs)
     found |= {"kind": layout.kind, "changed": positions.options, "effect": positions.effect.numpy()}
     found["position"] = torch.stack([positions.level, positions.option], dim=1).numpy()
-    found["together"] = (positions.where.sum(1) > 1).numpy()
     for level in sorted(set(positions.level.tolist())):
         rows = torch.nonzero(positions.level == level).flatten().tolist()
         where = positions.where[rows].to(crowd.device)
-        for name, values in _measure_states(
-            patchable.of_rows(rows, level), inputs, where, bases, advance
-        ).items():
+        some = patchable.of_rows(rows, level)
+        for name, values in _measure_states(some, inputs, where, bases, advance).items():
             found.setdefault(name, np.zeros((seeds, *values.shape[1:]), values.dtype))[rows] = values
     return found
 
@@ -228,7 +226,7 @@ def _compute_measures(inputs: Inputs, seeds: tuple[int, ...], bases: int, found:
     measures |= {MAPS[kind]: _share(right, inputs.ood) for kind, right in by_map.items()}
     measures["interchange_within"] = _share(by_map["none"], inputs.train)
     measures |= {name: found[name] for name in ("probe_within", "probe_across", "cka")}
-    if together := int(found["together"].sum()):
+    if together := [found["changed"][part] for _, part in found["position"]].count("prefix"):
         analysis.notes.append(
             f"{together} of {plural(len(seeds))}: no single column carries the value; all columns of the"
             " prefix are exchanged together, which early in the network comes near to exchanging the input"
