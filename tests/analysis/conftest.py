@@ -7,20 +7,25 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests.cli.conftest import command as command  # fixtures
+from tests.cli.conftest import refused as refused
 from torch import Tensor, nn
 
 from ctlpp.analysis.analysis import Study
 from ctlpp.benchmark.dataset import Dataset, generate
-from ctlpp.benchmark.task import Task
-from ctlpp.cli import main as cli
+from ctlpp.benchmark.task import Task, make_task
+from ctlpp.benchmark.variants import Settings
 from ctlpp.figures.run import analyze_run
 from ctlpp.models.activations import record
+from ctlpp.models.zoo import build
 from ctlpp.training.crowd import Crowd, init_crowd
 from ctlpp.training.recipe import Recipe
 from ctlpp.training.train import train
 
 SYMBOLS, FUNCTIONS = 4, 8
 RECIPE = Recipe(steps=30, batch=32, lr=0.01, warmup=5, eval_every=10, checkpoint_every=10)
+SMALL: dict[str, Any] = {"protocol": "text", "symbols": 3, "functions": 6, "max_length": 3}
+SMALL |= {"train": 60, "iid": 9, "ood": 9}
 TINY = {"width": 16, "heads": 2, "hidden": 16, "depth": 2, "test_depth": 2}
 
 
@@ -47,20 +52,15 @@ class Coded(nn.Module):
             understood[function, codes] = True
         self.register_buffer("reads", understood)
         self.width = self.codes * self.n
-        self.embed = nn.Parameter(
-            torch.zeros(task.vocabulary.size, self.width)
-        )  # what a column holds at first
-        with torch.no_grad():
-            for symbol in range(self.n):
-                for code in range(self.codes):  # every function understands a plain symbol
-                    self.embed[self.functions + symbol, code * self.n + symbol] = 1
+        self.embed = nn.Parameter(torch.zeros(task.vocabulary.size, self.width))  # what a column holds first
+        with torch.no_grad():  # every function understands a plain symbol
+            self.embed[self.functions : -1] = torch.eye(self.n).repeat(1, self.codes)
         self.classify = nn.Parameter(torch.eye(self.n).repeat(self.codes, 1))  # (W, C)
         self.noise = nn.Parameter(noise * torch.randn(self.functions, self.width))
 
     def forward(self, tokens: Tensor) -> Tensor:  # (B, L + 2): f_L … f_1 s end
         h = self.embed[tokens]  # (B, T, W)
-        last = tokens.shape[1] - 2  # the symbol's column
-        for column in range(last - 1, -1, -1):
+        for column in reversed(range(tokens.shape[1] - 2)):
             new = self.apply_function(tokens[:, column], h[:, column + 1])
             here = (torch.arange(tokens.shape[1]) == column)[None, :, None]
             h = record("state", torch.where(here, new[:, None], h))
@@ -81,33 +81,35 @@ def bag(vocab_size: int, n_classes: int) -> nn.Module:
     return nn.Sequential(nn.Embedding(vocab_size, 8), nn.AdaptiveAvgPool2d((1, n_classes)), nn.Flatten(1))
 
 
+def make_crowd(name: str, task: Task, seeds: list[int], device: str = "cpu") -> Crowd:
+    """Untrained seeds of a model of the zoo."""
+    sizes = task.vocabulary.size, task.n_symbols
+    return init_crowd(lambda v, c: build(name, v, c, "quick"), *sizes, seeds, device)
+
+
 @pytest.fixture(scope="session")
 def task() -> Task:
-    return generate("R", symbols=SYMBOLS, functions=FUNCTIONS, max_length=3, train=100, iid=9, ood=9).task
+    return make_task(Settings(variant="R", symbols=SYMBOLS, functions=FUNCTIONS, max_length=3))
 
 
 @pytest.fixture(scope="session")
 def systematic(task: Task) -> Crowd:
     """Two seeds with one code for everything."""
-    every = [[0]] * FUNCTIONS
-    return init_crowd(
-        lambda v, c: Coded(task, [0] * FUNCTIONS, every, noise=0.01), task.vocabulary.size, SYMBOLS, [3, 8]
-    )
+    codes = [0] * FUNCTIONS, [[0]] * FUNCTIONS
+    return init_crowd(lambda v, c: Coded(task, *codes, noise=0.01), task.vocabulary.size, SYMBOLS, [3, 8])
 
 
 @pytest.fixture(scope="session")
 def two_codes(task: Task) -> Crowd:
     """Two seeds whose groups write and read codes of their own."""
     group = [0 if name in task.groups["a"] else 1 for name in task.functions]
-    reads = [[code] for code in group]
-    return init_crowd(
-        lambda v, c: Coded(task, group, reads, noise=0.01), task.vocabulary.size, SYMBOLS, [0, 1]
-    )
+    codes = group, [[code] for code in group]
+    return init_crowd(lambda v, c: Coded(task, *codes, noise=0.01), task.vocabulary.size, SYMBOLS, [0, 1])
 
 
 @pytest.fixture(scope="session")
 def dataset() -> Dataset:
-    return generate("R", protocol="text", symbols=3, functions=6, max_length=3, train=60, iid=9, ood=9)
+    return generate("R", **SMALL)
 
 
 @pytest.fixture(scope="session")
@@ -129,17 +131,3 @@ def written(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
 def run(trained: Path, tmp_path: Path) -> Path:
     """A copy of it, to spoil."""
     return Path(shutil.copytree(trained, tmp_path / "run"))
-
-
-def ctlpp(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: object
-) -> tuple[int, str, str]:
-    """The command in this process: exit code, what it printed, and what it complained of."""
-    monkeypatch.setattr("sys.argv", ["ctlpp", *map(str, arguments)])
-    try:
-        cli.main()
-        code = 0
-    except SystemExit as stop:
-        code = int(stop.code or 0)
-    shown = capsys.readouterr()
-    return code, shown.out, shown.err

@@ -1,18 +1,18 @@
 """All measures on networks with a known answer."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
-import torch
-from tests.analysis.conftest import bag
+from tests.analysis.conftest import bag, make_crowd
 
 from ctlpp.analysis.analysis import Analysis, analyze
 from ctlpp.analysis.geometry import learned_tables
-from ctlpp.benchmark.dataset import generate
-from ctlpp.benchmark.task import Task
+from ctlpp.benchmark.task import Task, make_task
+from ctlpp.benchmark.variants import Settings
 from ctlpp.kernels.fast import without_workspace
-from ctlpp.models.zoo import MODELS, build
+from ctlpp.models.zoo import MODELS
 from ctlpp.training.crowd import Crowd, init_crowd
 
 
@@ -26,12 +26,6 @@ def of_two_codes(two_codes: Crowd, task: Task) -> Analysis:
     return analyze(two_codes, task)
 
 
-def make(name: str, task: Task, seeds: list[int], device: str = "cpu") -> Crowd:
-    return init_crowd(
-        lambda v, c: build(name, v, c, "quick"), task.vocabulary.size, task.n_symbols, seeds, device
-    )
-
-
 def numbers(analysis: Analysis) -> dict[str, float]:
     for name, values in analysis.measures.items():
         assert values.shape == (len(analysis.seeds),), name
@@ -41,12 +35,9 @@ def numbers(analysis: Analysis) -> dict[str, float]:
 
 def test_a_systematic_network_has_interchange_one_and_one_code_a_symbol(of_systematic: Analysis) -> None:
     found = numbers(of_systematic)
-    for name in ("pairs_train", "pairs_ood", "interchange_across", "interchange_within", "codes", "clusters"):
-        assert found[name] == 1, name
-    for name in ("probe_within", "probe_across", "stitch_orthogonal", "stitch_affine"):
-        assert found[name] == 1, name
-    assert found["cosine_across"] > 0.98
-    assert found["cka"] > 0.9
+    assert min(found.pop("cosine_across"), found.pop("cosine_within")) > 0.98
+    assert found.pop("cka") > 0.9
+    assert set(found.values()) == {1}
 
 
 def test_with_a_code_a_group_the_groups_do_not_understand_each_other(
@@ -55,8 +46,7 @@ def test_with_a_code_a_group_the_groups_do_not_understand_each_other(
     found = numbers(of_two_codes)
     assert found["pairs_train"] == found["interchange_within"] == 1
     # what it does not understand it answers with symbol 0, which is right for one symbol in n
-    assert found["pairs_ood"] == pytest.approx(1 / task.n_symbols)
-    assert found["interchange_across"] == pytest.approx(1 / task.n_symbols)
+    assert found["pairs_ood"] == found["interchange_across"] == pytest.approx(1 / task.n_symbols)
     assert found["codes"] == found["clusters"] == 2
     assert abs(found["cosine_across"]) < 0.05
     assert found["cosine_within"] > 0.98
@@ -75,14 +65,6 @@ def test_the_column_that_carries_the_prefix_is_found(of_two_codes: Analysis) -> 
     assert found.effect[:, 0, 4].tolist() == [1, 1]  # so do all columns of the prefix
     assert found.effect[:, 1].max() < 1  # after the second layer it is too late
     assert not of_two_codes.notes
-
-
-def test_a_network_that_reads_its_input_in_every_layer_is_given_it_again(systematic: Crowd) -> None:
-    task = generate(
-        "R", functions=8, max_length=3, train=100, iid=9, ood=9
-    ).task  # as many symbols as are tried
-    found = analyze(type(systematic.module)(task, [0] * 8, [[0]] * 8), task)
-    assert found.measures["interchange_across"].tolist() == [1]
 
 
 def test_clusters_are_the_groups_and_come_in_their_order(of_two_codes: Analysis) -> None:
@@ -105,26 +87,18 @@ def test_the_extracted_tables_are_those_the_network_was_made_of(of_two_codes: An
         assert found == (inputs.value[second, value] if same_group else 0)
 
 
-def test_every_pair_is_answered_as_the_network_answers_it(of_two_codes: Analysis, two_codes: Crowd) -> None:
-    member, inputs = two_codes.member(1), of_two_codes.inputs
-    every = inputs.pairs_with(np.arange(inputs.n_functions))
-    with torch.no_grad():
-        pairs = member(every).argmax(-1)
-    assert (of_two_codes.answers[1].swapaxes(0, 1).ravel() == pairs.numpy()).all()
-
-
 @pytest.mark.parametrize("name", MODELS)
 def test_every_model_of_the_zoo_can_be_analysed_whichever_way_it_reads(name: str) -> None:
     for order, seeds in (("right-to-left", [0, 1]), ("left-to-right", [2])):
-        task = generate("A", symbols=3, functions=4, max_length=3, train=30, iid=5, ood=5, order=order).task
-        found = analyze(make(name, task, seeds), task)
+        task = make_task(Settings(variant="A", symbols=3, functions=4, max_length=3, order=order))
+        found = analyze(make_crowd(name, task, seeds), task)
         assert not [note for note in found.notes if "columns of the prefix" not in note]
         assert all(np.isfinite(values).all() for values in found.measures.values())
 
 
 @pytest.mark.parametrize("name", ["ndr", "lstm", "gru"])
 def test_a_seed_has_the_same_numbers_alone_and_in_a_crowd(name: str, task: Task) -> None:
-    many, alone = (analyze(make(name, task, seeds), task) for seeds in ([4, 7], [7]))
+    many, alone = (analyze(make_crowd(name, task, seeds), task) for seeds in ([4, 7], [7]))
     assert (many.answers[1] == alone.answers[0]).all()
     for measure, values in many.measures.items():
         assert values[1] == pytest.approx(alone.measures[measure][0], abs=1e-4), measure
@@ -134,7 +108,7 @@ def test_a_seed_has_the_same_numbers_alone_and_in_a_crowd(name: str, task: Task)
 @pytest.mark.parametrize("name", ["lstm", "gru", "transformer", "ndr"])
 def test_a_gpu_finds_what_a_cpu_finds(name: str, task: Task) -> None:
     without_workspace()  # as after training: what cuBLAS cannot do without one must not be asked of it
-    here, there = (analyze(make(name, task, [0, 1], device), task) for device in ("cpu", "cuda"))
+    here, there = (analyze(make_crowd(name, task, [0, 1], device), task) for device in ("cpu", "cuda"))
     assert (here.answers == there.answers).mean() > 0.99
     for measure, values in here.measures.items():
         np.testing.assert_allclose(there.measures[measure], values, atol=0.05, err_msg=measure)
@@ -154,6 +128,9 @@ def test_one_module_or_any_callable_can_be_analysed(task: Task, systematic: Crow
     assert analyze(module, task).measures["interchange_across"].tolist() == [1]
     by_hand = analyze(lambda tokens: module(tokens), task)
     assert by_hand.measures["pairs_ood"].tolist() == [1]
+    large = make_task(Settings(variant="R", functions=8, max_length=3))  # as many symbols as inputs are tried
+    found = analyze(type(module)(large, [0] * 8, [[0]] * 8), large)
+    assert found.measures["interchange_across"].tolist() == [1]
 
 
 def test_numbers_that_are_not_finite_do_no_harm(task: Task, two_codes: Crowd) -> None:
@@ -165,17 +142,17 @@ def test_numbers_that_are_not_finite_do_no_harm(task: Task, two_codes: Crowd) ->
 
 
 def test_one_group_has_nothing_to_cross() -> None:
-    task = generate("CTL", symbols=3, functions=4, max_length=3, train=30, iid=5, ood=5).task
-    found = analyze(make("gru", task, [0]), task)
+    task = make_task(Settings(variant="CTL", symbols=3, functions=4, max_length=3))
+    found = analyze(make_crowd("gru", task, [0]), task)
     assert np.isnan(found.measures["interchange_across"]).all()
     assert np.isfinite(found.measures["interchange_within"]).all()
     assert found.notes == ["no group meets new consumers in the test: measures across groups are not defined"]
 
 
 def test_the_five_groups_of_s_are_compared_where_the_test_crosses_them() -> None:
-    settings = {"max_length": 4, "train": 300, "iid": 5, "ood": 5, "shared_functions": 4, "shared_symbols": 2}
-    task = generate("S", symbols=4, functions=12, **settings).task
-    found = analyze(make("gru", task, [0]), task)
+    sizes: dict[str, Any] = {"symbols": 4, "functions": 12, "max_length": 4}
+    task = make_task(Settings(variant="S", **sizes, shared_functions=4, shared_symbols=2))
+    found = analyze(make_crowd("gru", task, [0]), task)
     assert found.inputs.partners == {"a1": ("b1",), "b1": ("a1",)}
     assert found.inputs.firsts.sum() == found.inputs.seconds.sum() / 2 == 4
     never_first = np.isin(found.inputs.group_of, [found.inputs.groups.index(g) for g in ("a2", "b2", "o")])

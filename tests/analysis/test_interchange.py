@@ -1,35 +1,30 @@
-"""Exhaustive interchange against theory and the plainest loop; where the value is; how seeds are run."""
+"""Exhaustive interchange against the plainest loop; where the value is; how seeds are run."""
 
+import time
 from dataclasses import replace
-from functools import partial
 from threading import Event, get_ident
 
 import numpy as np
 import pytest
 import torch
-import torch.nn.functional as F
+from tests.analysis.conftest import make_crowd
 from torch import Tensor, nn
 
 from ctlpp.analysis import interchange
 from ctlpp.analysis.analysis import Analysis, Interchange, analyze
 from ctlpp.analysis.inputs import Array, Inputs
 from ctlpp.analysis.interchange import choose
-from ctlpp.analysis.states import Layout, LeanNDR, PatchableModel, activations, in_parts
-from ctlpp.benchmark.dataset import generate
-from ctlpp.benchmark.task import Task
-from ctlpp.models.activations import Activations, editing, record, recording
+from ctlpp.analysis.states import Advance, Layout, LeanNDR, PatchableModel, activations, in_parts
+from ctlpp.benchmark.task import Task, make_task
+from ctlpp.benchmark.variants import Settings
+from ctlpp.models.activations import editing, record, recording
 from ctlpp.models.ndr import NDR
-from ctlpp.models.zoo import build
 from ctlpp.training.crowd import Crowd, init_crowd
 
 
 @pytest.fixture(scope="module")
 def tiny() -> Task:
-    return generate("R", symbols=3, functions=4, max_length=3, train=30, iid=5, ood=5).task
-
-
-def make(name: str, task: Task, seeds: list[int]) -> Crowd:
-    return init_crowd(lambda v, c: build(name, v, c, "quick"), task.vocabulary.size, task.n_symbols, seeds)
+    return make_task(Settings(variant="R", symbols=3, functions=4, max_length=3))
 
 
 def exchanged(found: Analysis) -> Interchange:
@@ -37,44 +32,49 @@ def exchanged(found: Analysis) -> Interchange:
     return found.interchange
 
 
-def patched(value: Tensor, new: Tensor, layout: Layout, option: int) -> Tensor:
-    """States of some examples with the chosen part of another's; the task is written from right to left."""
-    value = value.clone()
-    if layout.kind == "columns":
-        columns = list(layout.positions(value.shape[1], "right-to-left").values())[option]
-        value[:, columns] = new[:, columns]
-    elif layout.kind == "directions":
-        value[option] = new[option]
-    else:
-        value[:] = new
-    return value
+def layout_of(crowd: Crowd, inputs: Inputs) -> Layout:
+    layout = Layout.of(activations(crowd, inputs.singles())[0])
+    assert layout is not None
+    return layout
 
 
-def exchange(
-    seen: Activations, layout: Layout, level: int, option: int, name: str, i: int, value: Tensor
+def answers_with(
+    model: nn.Module, tokens: Tensor, donor: Tensor, layout: Layout, level: int, option: int
 ) -> Tensor:
-    """An edit: the donor's state at one layer or step."""
-    here = name in layout.names and i == level
-    return patched(value, seen[name][i], layout, option) if here else value
+    """The answers with the state of a donor in place of the model's own at one layer or step."""
+    with torch.no_grad(), recording() as seen:
+        model(donor[None])
+
+    def edit(name: str, index: int, value: Tensor) -> Tensor:
+        if name not in layout.names or index != level:
+            return value
+        new, value = seen[name][index], value.clone()
+        if layout.kind == "columns":
+            columns = list(layout.positions(value.shape[1], "right-to-left").values())[option]
+            value[:, columns] = new[:, columns]
+        elif layout.kind == "directions":
+            value[option] = new[option]
+        else:
+            value[:] = new
+        return value
+
+    with torch.no_grad(), editing(edit):
+        answers: Tensor = model(tokens).argmax(-1)
+    return answers
 
 
 def shares_one_by_one(found: Analysis, crowd: Crowd) -> Array:
     """Every donor into every base of another value of every consumer: the share of right answers."""
-    inputs, places = found.inputs, exchanged(found).position
+    inputs, positions = found.inputs, exchanged(found).position.tolist()
     shares = np.zeros((len(crowd.seeds), *inputs.answer.shape))
-    layout = Layout.of(activations(crowd, inputs.singles())[0])
-    assert layout is not None
-    for row, (seed, (level, option)) in enumerate(zip(crowd.seeds, places.tolist(), strict=True)):
+    layout = layout_of(crowd, inputs)
+    for row, (seed, position) in enumerate(zip(crowd.seeds, positions, strict=True)):
         model, donors = crowd.member(seed).eval(), inputs.donor_tokens()
         for (f, s), donor in zip(np.ndindex(inputs.value.shape), donors, strict=True):
-            with torch.no_grad(), recording() as seen:
-                model(donor[None])
-
-            edit = partial(exchange, seen, layout, level, option)
             first, symbol = np.nonzero(inputs.value != inputs.value[f, s])
             for g in range(inputs.n_functions):
-                with torch.no_grad(), editing(edit):
-                    answers = model(inputs.tokens(symbol, first, np.full(len(first), g))).argmax(-1)
+                tokens = inputs.tokens(symbol, first, np.full(len(first), g))
+                answers = answers_with(model, tokens, donor, layout, *position)
                 shares[row, f, g, s] = (answers.numpy() == inputs.answer[f, g, s]).mean()
     return shares
 
@@ -99,12 +99,10 @@ class Looking(nn.Module):
 def test_all_bases_give_what_a_loop_over_donors_consumers_and_bases_gives(name: str, tiny: Task) -> None:
     """Only a model whose columns hold everything reads nothing again when it goes on from a state."""
     own = init_crowd(Looking, tiny.vocabulary.size, 3, seeds=[0, 1])
-    crowd = own if name == "looking" else make(name, tiny, [1, 2])
+    crowd = own if name == "looking" else make_crowd(name, tiny, [1, 2])
     found = analyze(crowd, tiny, bases=None)
     np.testing.assert_allclose(exchanged(found).right["none"], shares_one_by_one(found, crowd), atol=1e-6)
-    layout = Layout.of(activations(crowd, found.inputs.singles())[0])
-    assert layout is not None
-    model = PatchableModel.of(crowd, layout, found.inputs.base_tokens())
+    model = PatchableModel.of(crowd, layout_of(crowd, found.inputs), found.inputs.base_tokens())
     assert model.reads_again == (name not in ("ndr", "transformer"))
 
 
@@ -114,10 +112,10 @@ def test_neither_consumers_at_once_nor_vectorising_matter_and_progress_adds_up_t
     expected = analyze(two_codes, task, bases=2)
     for at_once, vectorised in ((1, True), (3, False)):
         monkeypatch.setattr(interchange, "AT_ONCE", at_once)
-        told: list[float] = []
+        done: list[float] = []
         crowd = replace(two_codes, vectorised=vectorised)
-        found = analyze(crowd, task, bases=2, start=lambda seeds, told=told: told.append)  # type: ignore[misc]
-        assert sum(told) == pytest.approx(len(two_codes.seeds))
+        found = analyze(crowd, task, bases=2, start=lambda seeds, done=done: done.append)  # type: ignore[misc]
+        assert sum(done) == pytest.approx(len(two_codes.seeds))
         np.testing.assert_array_equal(found.answers, expected.answers)
         for kind, right in exchanged(expected).right.items():
             np.testing.assert_array_equal(exchanged(found).right[kind], right)
@@ -125,72 +123,40 @@ def test_neither_consumers_at_once_nor_vectorising_matter_and_progress_adds_up_t
             np.testing.assert_allclose(found.measures[name], values, atol=1e-5, err_msg=name)
 
 
-def test_more_bases_than_there_are_or_none_are_refused(tiny: Task, systematic: Crowd) -> None:
-    for bases in (0, 9, -1):
-        line = f"bases {bases}: every donor and consumer has 8 bases of another value"
-        with pytest.raises(ValueError, match=line):
-            analyze(systematic, tiny, bases=bases)
-
-
-class Veiled(nn.Module):
-    """Applies functions by table, and shifts each result by the start symbol, which only its column tells."""
-
-    def __init__(self, task: Task) -> None:
-        super().__init__()
-        self.n, self.functions = task.n_symbols, task.n_functions
-        self.table = torch.tensor(task.table.tolist())
-
-    def forward(self, tokens: Tensor) -> Tensor:  # (B, L + 2): f_L … f_1 s end
-        last = tokens.shape[1] - 2  # the symbol's column
-        shown = torch.where(torch.arange(last + 2) == last, tokens - self.functions, 0) % self.n
-        h = F.one_hot(shown, self.n).float()  # (B, T, n)
-        for column in range(last - 1, -1, -1):
-            shift = h[:, last].argmax(-1)
-            before = h[:, column + 1].argmax(-1) - (0 if column == last - 1 else shift)
-            new = self.table[tokens[:, column], before % self.n] + shift
-            here = (torch.arange(last + 2) == column)[None, :, None]
-            h = record("state", torch.where(here, F.one_hot(new % self.n, self.n).float()[:, None], h))
-        answer = (h[:, 0].argmax(-1) - h[:, last].argmax(-1)) % self.n
-        return record("readout", F.one_hot(answer, self.n).float())
-
-
-def test_a_note_tells_how_many_seeds_have_all_columns_of_the_prefix_exchanged(task: Task) -> None:
-    found = analyze(Veiled(task), task)
-    assert exchanged(found).changed[exchanged(found).position[0, 1]] == "prefix"
-    assert found.notes == [
-        "1 of 1 seed: no single column carries the value; all columns of the prefix are exchanged together,"
-        " which early in the network comes near to exchanging the input"
-    ]
-
-
 def test_the_last_of_the_best_places_is_taken_and_several_columns_only_if_no_single_one_will_do() -> None:
     several = torch.tensor([False, False, True])
     clear = torch.tensor([[0.1, 0.95, 1.0], [0.1, 0.94, 1.0], [0.5, 0.2, 0.3]])
     spread = torch.tensor([[0.1, 0.6, 0.9], [0.1, 0.5, 0.7], [0.5, 0.2, 0.3]])
-    index, option = choose(torch.stack([clear, spread]), several)
-    assert index.tolist() == [1, 0]
-    assert option.tolist() == [1, 2]
+    level, option = choose(torch.stack([clear, spread]), several)
+    assert (level.tolist(), option.tolist()) == ([1, 0], [1, 2])
+
+
+def test_a_note_tells_how_many_seeds_have_all_columns_of_the_prefix_exchanged(task: Task) -> None:
+    found = analyze(init_crowd(Looking, task.vocabulary.size, 4, range(8)), task)
+    changed = [exchanged(found).changed[option] for _, option in exchanged(found).position.tolist()]
+    together = changed.count("prefix")
+    assert 0 < together < 8
+    assert found.notes == [
+        f"{together} of 8 seeds: no single column carries the value; all columns of the prefix are exchanged"
+        " together, which early in the network comes near to exchanging the input"
+    ]
 
 
 def test_activations_are_those_of_each_module_vectorised_or_not(tiny: Task) -> None:
     tokens = Inputs(tiny).singles()
-    for crowd in (make("ndr", tiny, [4]), make("ndr", tiny, [4, 7])):
-        for vectorised in (True, False):
-            seen, logits = activations(replace(crowd, vectorised=vectorised), tokens)
-            for row, seed in enumerate(crowd.seeds):
-                with torch.no_grad(), recording() as own:
-                    expected = crowd.member(seed).eval()(tokens)
-                torch.testing.assert_close(logits[row], expected)
-                torch.testing.assert_close([value[row] for value in seen["state"]], own["state"])
+    for seeds, vectorised in (([4], True), ([4, 7], True), ([4, 7], False)):
+        crowd = replace(make_crowd("ndr", tiny, seeds), vectorised=vectorised)
+        seen, logits = activations(crowd, tokens)
+        for row, seed in enumerate(crowd.seeds):
+            with torch.no_grad(), recording() as own:
+                expected = crowd.member(seed).eval()(tokens)
+            torch.testing.assert_close(logits[row], expected)
+            torch.testing.assert_close([value[row] for value in seen["state"]], own["state"])
 
 
 def small_ndr(depth: int = 4, seeds: int = 1) -> Crowd:
-    made = init_crowd(
-        lambda v, c: NDR(v, c, width=16, heads=2, hidden=24, depth=depth, test_depth=depth),
-        11,
-        3,
-        list(range(seeds)),
-    )
+    sizes = {"width": 16, "heads": 2, "hidden": 24, "depth": depth, "test_depth": depth}
+    made = init_crowd(lambda v, c: NDR(v, c, **sizes), 11, 3, range(seeds))
     for value in made.parameters().values():  # scales and biases that are not 1 and 0
         value += 0.3 * torch.randn(value.shape, generator=torch.Generator().manual_seed(value.numel()))
     return made
@@ -211,35 +177,34 @@ def test_the_ndr_with_less_arithmetic_gives_the_states_and_logits_of_the_module(
     assert LeanNDR.of(init_crowd(type("Own", (NDR,), {}), 11, 3, [0])) is None
 
 
-@pytest.fixture
-def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("torch.get_num_threads", lambda: 2)
-    monkeypatch.setattr("os.sched_getaffinity", lambda process: {0, 1})
-
-
-@pytest.mark.usefixtures("two_cores")
 def test_parts_come_back_in_order_and_one_left_over_has_all_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of three seeds on two cores, two go side by side, and then the third on both."""
     cores: dict[int, int] = {}  # by thread
+    monkeypatch.setattr("torch.get_num_threads", lambda: 2)
     monkeypatch.setattr("torch.set_num_threads", lambda number: cores.update({get_ident(): number}))
     crowd = replace(init_crowd(Looking, 8, 3, [5, 1, 4]), vectorised=False)
-    found = in_parts(crowd, lambda part, in_vain: (part.seeds[0], cores[get_ident()]))
+    found = in_parts(crowd, lambda part, advance: (part.seeds[0], cores[get_ident()]), print)
     assert found == [(5, 1), (1, 1), (4, 2)]
     assert cores[get_ident()] == 2, "and afterwards everything is as before"
 
 
-@pytest.mark.usefixtures("two_cores")
-def test_after_an_error_the_other_parts_learn_that_they_may_stop() -> None:
+def test_after_an_error_the_other_parts_stop(monkeypatch: pytest.MonkeyPatch) -> None:
     """With many bases a seed takes long, and whoever presses Ctrl-C does not want to wait for it."""
+    monkeypatch.setattr("torch.get_num_threads", lambda: 2)
     crowd, begun, stopped = init_crowd(Looking, 8, 3, [0, 1]), Event(), []
+    end = time.monotonic() + 20
 
-    def work(part: Crowd, in_vain: Event) -> None:
+    def work(part: Crowd, advance: Advance) -> None:
         if part.seeds == (0,):
             begun.wait(20)
             raise KeyboardInterrupt
         begun.set()
-        stopped.append(in_vain.wait(20))
+        try:
+            while time.monotonic() < end:
+                advance(0.001)
+        except RuntimeError:
+            stopped.append(part.seeds)
 
     with pytest.raises(KeyboardInterrupt):
-        in_parts(replace(crowd, vectorised=False), work)
-    assert stopped == [True]
+        in_parts(replace(crowd, vectorised=False), work, time.sleep)
+    assert stopped == [(1,)]

@@ -63,16 +63,13 @@ def test_every_group_and_edge_of_s_is_drawn_once_and_the_legend_explains_what_oc
         assert (element.attrib["class"], line(element)["stroke"]) == (kind, LOOKS[kind].colour)
         dashes = RESTRICTED.dashes if edge in S["restricted"] else LOOKS[kind].dashes
         assert line(element)["stroke-dasharray"] == dashes
+    described = ET.fromstring(svg).findtext(f"{SVG}desc") or ""
+    for words in ("o (8)", "test (OOD) only: a1 → b2, b1 → a2", f"{RESTRICTED.meaning}: a1 → o, b1 → o"):
+        assert words in described, "for those who cannot see the drawing"
     assert {look.meaning for look in (*LOOKS.values(), RESTRICTED)} <= {*texts(svg)}
     assert texts(svg).count("6") == 4
     only = texts(draw_graph("", {"f": 1}, train=edges("IN>f f>OUT"), ood=[]))
     assert only == ["", "IN", "f", "1", "OUT", LOOKS["train"].meaning]
-
-
-def test_the_stages_of_s_are_columns_with_the_shared_group_between_the_paths() -> None:
-    at = drawing.place_nodes(S["sizes"], dict.fromkeys(S["train"], "train"))
-    assert at["IN"].real < at["a1"].real == at["b1"].real < at["a2"].real == at["b2"].real < at["OUT"].real
-    assert at["a1"].imag == at["a2"].imag < at["o"].imag == 0 < at["b1"].imag == at["b2"].imag
 
 
 def test_only_restrictions_that_exclude_a_symbol_are_drawn() -> None:
@@ -100,13 +97,6 @@ def test_hostile_names_stay_text(name: str) -> None:
     assert set(drawn(svg, "edge")) == {clean(f"IN→{name}"), clean(f"{name}→{name}"), clean(f"{name}→OUT")}
     ours = {"svg", "title", "desc", "rect", "g", "path", "polygon", "circle", "text"}
     assert {element.tag.removeprefix(SVG) for element in ET.fromstring(svg.encode()).iter()} <= ours
-
-
-def test_the_drawing_is_described_for_those_who_cannot_see_it() -> None:
-    root = ET.fromstring(draw_graph("S", **S))
-    assert (root.attrib["role"], root.findtext(f"{SVG}title")) == ("img", "S")
-    for words in ("o (8)", "test (OOD) only: a1 → b2, b1 → a2", f"{RESTRICTED.meaning}: a1 → o, b1 → o"):
-        assert words in (root.findtext(f"{SVG}desc") or "")
 
 
 @st.composite

@@ -15,9 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 import numpy as np
@@ -26,9 +25,16 @@ from torch import Tensor, nn
 
 from ctlpp.analysis import geometry
 from ctlpp.analysis.folder import MEASURES
-from ctlpp.analysis.inputs import Array, Inputs, grid
-from ctlpp.analysis.interchange import Donors, count_turns, find_positions, interchange, rounds, subsample
-from ctlpp.analysis.states import Layout, PatchableModel, activations, answers, in_parts, pick
+from ctlpp.analysis.inputs import Array, Inputs
+from ctlpp.analysis.interchange import (
+    Donors,
+    count_turns,
+    find_positions,
+    interchange,
+    split_consumers,
+    subsample,
+)
+from ctlpp.analysis.states import Advance, Layout, PatchableModel, activations, answers, in_parts, pick
 from ctlpp.benchmark.task import Task
 from ctlpp.files import UserError
 from ctlpp.models.zoo import Factory
@@ -42,14 +48,14 @@ from ctlpp.training.loop import Run
 from ctlpp.training.train import load_run
 from ctlpp.words import plural
 
-Progress = Callable[[int], Callable[[float], None]]  # told a total, gives what to call with what is done
+Progress = Callable[[int], Advance]  # called with a total, gives what to call with what is done
 MAPS = {"none": "interchange_across", "orthogonal": "stitch_orthogonal", "affine": "stitch_affine"}
 SAMPLE = 256  # pairs that stitching tries
 TRIED = 8  # inputs at least, of all consumers alike, to see how a model goes on from a state
 
 
-def silent(total: int) -> Callable[[float], None]:
-    """Progress that nobody looks at."""
+def no_progress(total: int) -> Callable[[float], None]:
+    """Progress that is not shown."""
     return lambda done: None
 
 
@@ -90,7 +96,7 @@ def analyze(
     task: Task,
     *,
     bases: int | None = 1,
-    start: Progress = silent,
+    start: Progress = no_progress,
 ) -> Analysis:
     """Analyse all seeds of a run or crowd, or one model: any callable that makes logits of tokens.
 
@@ -99,8 +105,8 @@ def analyze(
         task: The task that it was trained on, such as `data.task`.
         bases: On how many of a consumer's inputs interchange tries each donor's state; None for all of
             another value.
-        start: For a progress bar: told the number of seeds, it gives what to call with numbers that
-            add up to it.
+        start: For a progress bar: it is called with the number of seeds, and what it returns with
+            numbers that add up to it.
 
     Returns:
         Answers, similarities and codes of every seed, and one number per seed and measure.
@@ -114,22 +120,13 @@ def analyze(
             f"‹bases› {bases}: every donor and consumer has {most} bases of another value:"
             f" use 1 to {most}, or all"
         )
-    advance = start(len(crowd.seeds))
-
-    def ask(part: Crowd, stop: Event) -> dict[str, Any]:
-        def told(seeds: float) -> None:
-            if stop.is_set():
-                raise RuntimeError("nobody waits for this part of the analysis any more")
-            advance(seeds)
-
-        return _ask(part, inputs, bases or most, told)
-
-    parts = in_parts(crowd, ask)
+    work = partial(_run_model, inputs=inputs, bases=bases or most)
+    parts = in_parts(crowd, work, start(len(crowd.seeds)))
     found = dict(parts[0])
-    for name, value in parts[0].items():
+    for name, value in found.items():
         if isinstance(value, np.ndarray):
             found[name] = np.concatenate([part[name] for part in parts])
-    return _conclude(inputs, crowd.seeds, bases or most, found)
+    return _compute_measures(inputs, crowd.seeds, bases or most, found)
 
 
 def as_crowd(model: nn.Module | Callable[[Tensor], Tensor]) -> Crowd:
@@ -151,7 +148,7 @@ class _Called(nn.Module):
         return self.model(tokens)
 
 
-def _ask(crowd: Crowd, inputs: Inputs, bases: int, advance: Callable[[float], None]) -> dict[str, Any]:
+def _run_model(crowd: Crowd, advance: Advance, inputs: Inputs, bases: int) -> dict[str, Any]:
     """Everything that needs the model, for some seeds."""
     seeds, shape = len(crowd.seeds), inputs.value.shape
     seen, _ = activations(crowd, inputs.singles())
@@ -169,17 +166,17 @@ def _ask(crowd: Crowd, inputs: Inputs, bases: int, advance: Callable[[float], No
     positions = find_positions(patchable, inputs)
     found |= {"kind": layout.kind, "changed": positions.options, "effect": positions.effect.numpy()}
     found["position"] = torch.stack([positions.level, positions.option], dim=1).numpy()
-    found["together"] = (positions.where.sum(1) > 1).numpy()
     for level in sorted(set(positions.level.tolist())):
         rows = torch.nonzero(positions.level == level).flatten().tolist()
         where = positions.where[rows].to(crowd.device)
-        for name, values in _exchange(patchable.of_rows(rows, level), inputs, where, bases, advance).items():
+        some = patchable.of_rows(rows, level)
+        for name, values in _measure_states(some, inputs, where, bases, advance).items():
             found.setdefault(name, np.zeros((seeds, *values.shape[1:]), values.dtype))[rows] = values
     return found
 
 
-def _exchange(
-    model: PatchableModel, inputs: Inputs, where: Tensor, bases: int, advance: Callable[[float], None]
+def _measure_states(
+    model: PatchableModel, inputs: Inputs, where: Tensor, bases: int, advance: Advance
 ) -> dict[str, Array]:
     """Everything about the states at one position, for the seeds that have it."""
     _, states = model.answers_and_states(inputs.donor_tokens())
@@ -193,14 +190,15 @@ def _exchange(
     if inputs.partners:
         sample = subsample(inputs.ood, SAMPLE)
         for kind in ("orthogonal", "affine"):
-            mapped = geometry.stitch(table, inputs, kind)[:, grid(inputs.value.shape)[0], inputs.value]
+            functions = np.arange(inputs.n_functions)[:, None]
+            mapped = geometry.stitch(table, inputs, kind)[:, functions, inputs.value]
             tried[kind] = Donors(torch.from_numpy(mapped).to(donors).view_as(donors), sample)
-    calls = len(rounds(inputs)) * (1 + bases)
+    calls = len(split_consumers(inputs)) * (1 + bases)
     found["answers"], right = interchange(model, inputs, where, tried, lambda: advance(len(states) / calls))
     return found | right
 
 
-def _conclude(inputs: Inputs, seeds: tuple[int, ...], bases: int, found: dict[str, Any]) -> Analysis:
+def _compute_measures(inputs: Inputs, seeds: tuple[int, ...], bases: int, found: dict[str, Any]) -> Analysis:
     """Clusters, codes and one number per seed and measure."""
     right = found["answers"] == inputs.answer
     codes = geometry.extract_codes(found["answers"], inputs)
@@ -228,7 +226,7 @@ def _conclude(inputs: Inputs, seeds: tuple[int, ...], bases: int, found: dict[st
     measures |= {MAPS[kind]: _share(right, inputs.ood) for kind, right in by_map.items()}
     measures["interchange_within"] = _share(by_map["none"], inputs.train)
     measures |= {name: found[name] for name in ("probe_within", "probe_across", "cka")}
-    if together := int(found["together"].sum()):
+    if together := [found["changed"][part] for _, part in found["position"]].count("prefix"):
         analysis.notes.append(
             f"{together} of {plural(len(seeds))}: no single column carries the value; all columns of the"
             " prefix are exchanged together, which early in the network comes near to exchanging the input"
@@ -296,7 +294,7 @@ def study_run(
     unfinished: bool = False,
     device: str = "cpu",
     factory: Factory | None = None,
-    start: Progress = silent,
+    start: Progress = no_progress,
 ) -> Study:
     """Analyse the seeds of a run folder.
 
@@ -328,27 +326,19 @@ def study_run(
 
 def find_task(folder: Path, config: dict[str, Any], data: Path | None) -> Task:
     """The task that a run was trained on: from its config, or from the dataset folder that the user names."""
-    noted = config.get("task")
-    trained = task_from_dict(noted) if noted else None
-    if data is not None:
-        task = load(data).task
-        check_data_matches_run(config, task, folder, data)
-        if trained is not None and _rules(trained) != _rules(task):
-            raise UserError(
-                f"{data} has other symbols, groups or graphs than the run in {folder} was trained with:"
-                " leave out ‹data›, the run names its task"
-            )
-        return task
-    if trained is None:
+    trained = task_from_dict(config["task"]) if config.get("task") else None
+    task = load(data).task if data else trained
+    if task is None:
         raise UserError(
             f"the run in {folder} does not say which task it was trained on: name its dataset with ‹data›"
         )
-    if (trained.vocabulary.size, trained.n_symbols) != (config["vocab_size"], config["n_classes"]):
+    check_data_matches_run(config, task, folder, data or folder / "config.json")
+    if trained and _rules(trained) != _rules(task):
         raise UserError(
-            f"the run in {folder} has {config['vocab_size']} tokens and {config['n_classes']} classes,"
-            f" its task {trained.vocabulary.size} and {trained.n_symbols}: name its dataset with ‹data›"
+            f"{data} has other symbols, groups or graphs than the run in {folder} was trained with:"
+            " leave out ‹data›, the run names its task"
         )
-    return trained
+    return task
 
 
 def _rules(task: Task) -> tuple[object, ...]:

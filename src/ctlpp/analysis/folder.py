@@ -1,4 +1,4 @@
-"""The folder of an analysis: everything that `ctlpp analyze` writes but the figures, and its one reader.
+"""The folder of an analysis: its one writer, without the figures, and its one reader.
 
 `analysis.json` holds one number per seed and measure, correlations with OOD accuracy, and what everything is
 called; the Parquet files beside it hold the matrices in long form. Reading needs no PyTorch.
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import ctlpp
-from ctlpp.analysis.geometry import learned_tables
+from ctlpp.analysis.geometry import Clustering, learned_tables
 from ctlpp.analysis.inputs import Array
 from ctlpp.benchmark.task import Task
 from ctlpp.files import FolderKind
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from ctlpp.analysis.analysis import Analysis, Interchange, Study
 
 FORMAT = 1
+MOST = {"seeds": 1000, "functions": 200, "symbols": 200}  # no analysis of ours comes near these numbers
 ANALYSIS = FolderKind("an analysis", mark="analysis.json")
 
 
@@ -67,7 +68,7 @@ PREDICTORS = [name for name in MEASURES if not name.startswith("pairs_")]  # not
 
 @dataclass(frozen=True, eq=False)
 class AnalysisRecord:
-    """An analysis as it was found."""
+    """What the folder of an analysis says."""
 
     folder: Path
     summary: dict[str, Any]  # `analysis.json`
@@ -105,12 +106,8 @@ def read_analysis(run_folder: Path) -> AnalysisRecord | None:
         raise DamagedError("analysis.json was written by another version of ctlpp")
     seeds = tuple(as_int(seed) for seed in as_list(summary.get("seeds")))
     functions, symbols = (tuple(map(as_str, as_list(summary.get(key)))) for key in ("functions", "symbols"))
-    for key, names, most in (
-        ("seeds", seeds, 1000),  # no analysis of ours comes near these numbers
-        ("functions", functions, 200),
-        ("symbols", symbols, 200),
-    ):
-        if not names or None in names or len(names) > most or len(set(names)) != len(names):
+    for key, names in (("seeds", seeds), ("functions", functions), ("symbols", symbols)):
+        if not names or None in names or len(names) > MOST[key] or len(set(names)) != len(names):
             raise DamagedError(f"analysis.json: {key} are missing, too many or not distinct")
     groups = {
         as_str(name): tuple(map(as_str, as_list(members)))
@@ -134,8 +131,8 @@ def write_analysis(folder: Path, study: Study) -> None:
         "codes": _codes(analysis),
         "learned": _learned(analysis),
     }
-    if analysis.clusters is not None:
-        tables["similarity"] = _similarity(analysis)
+    if analysis.similarity is not None and analysis.clusters is not None:
+        tables["similarity"] = _similarity(analysis, analysis.similarity, analysis.clusters)
     if analysis.interchange is not None:
         tables["places"] = _places(analysis.seeds, analysis.interchange)
         tables["interchange"] = _interchange(analysis, analysis.interchange)
@@ -248,17 +245,15 @@ def _accuracy(analysis: Analysis) -> pa.Table:
     return pa.concat_tables(tables)
 
 
-def _similarity(analysis: Analysis) -> pa.Table:
+def _similarity(analysis: Analysis, cosines: Array, clusters: list[list[Clustering]]) -> pa.Table:
     """One row per seed and value; cosines: functions × functions row by row, in the task's order."""
-    assert analysis.similarity is not None
-    assert analysis.clusters is not None
-    each = [own for of_seed in analysis.clusters for own in of_seed]
-    silhouettes = [[own.silhouette for own in of_seed] for of_seed in analysis.clusters]
+    each = [own for of_seed in clusters for own in of_seed]
+    silhouettes = [[own.silhouette for own in of_seed] for of_seed in clusters]
     table = _long({"seed": analysis.seeds, "value": analysis.inputs.task.symbols}, silhouette=silhouettes)
     for name, lists, kind in (
         ("clusters", [own.labels for own in each], pa.int16()),
         ("order", [own.order for own in each], pa.int16()),
-        ("cosines", list(analysis.similarity.reshape(len(each), -1)), pa.float32()),
+        ("cosines", list(cosines.reshape(len(each), -1)), pa.float32()),
     ):
         table = table.append_column(name, pa.array(lists, pa.list_(kind)))
     return table

@@ -245,7 +245,7 @@ def probe(states: Array, inputs: Inputs) -> tuple[Array, Array]:
 
 
 def _accuracy(fit: Array, test: Array) -> Array:
-    """Of a probe. (S, f, values, W) each -> (S,)"""
+    """The accuracy of a probe. (S, f, values, W) each -> (S,)"""
     values = fit.shape[2]
     onehot = np.tile(np.eye(values), (len(fit), fit.shape[1], 1))
     found = ridge(_rows(fit), onehot, _rows(test)).argmax(-1)

@@ -1,4 +1,4 @@
-"""What an analysis asks a model: every single application, every pair, and which of them training allows.
+"""The inputs of an analysis: every single application, every pair, and which of them training allows.
 
 A pair applies `first` to a symbol and then `second` to the result, the pair's *value*. Arrays over all pairs
 have the shape (F, F, symbols): first function, second function, start symbol.
@@ -38,6 +38,14 @@ class Inputs:
 
     task: Task
 
+    @property
+    def n_functions(self) -> int:
+        return self.task.n_functions
+
+    @property
+    def n_symbols(self) -> int:
+        return self.task.n_symbols
+
     @cached_property
     def groups(self) -> tuple[str, ...]:
         """The names of the groups."""
@@ -62,9 +70,7 @@ class Inputs:
     @cached_property
     def pairs(self) -> Examples:
         """All pairs, in the order of the arrays over them."""
-        first, second, symbol = (
-            index.ravel() for index in grid((self.n_functions, self.n_functions, self.n_symbols))
-        )
+        first, second, symbol = grid((self.n_functions, self.n_functions, self.n_symbols))
         return Examples(starts=symbol, functions=np.stack([first, second], axis=1))
 
     @cached_property
@@ -85,16 +91,6 @@ class Inputs:
     def _allowed(self, graph: Graph) -> Array:
         language = self.task.language_of(replace(graph, lengths=(2,)))
         return language.contains(self.pairs).reshape(self.answer.shape)
-
-    @property
-    def n_functions(self) -> int:
-        """How many functions there are."""
-        return len(self.value)
-
-    @property
-    def n_symbols(self) -> int:
-        """How many symbols there are."""
-        return int(self.value.shape[1])
 
     @cached_property
     def firsts(self) -> Array:
@@ -199,7 +195,8 @@ class Inputs:
     def base_tokens(self) -> Tensor:
         """The bases' inputs, ordered by second function and value."""
         second, value = grid(self.bases.shape)
-        return self.tokens(self.start[self.bases, value], self.bases, second)
+        first = self.bases.ravel()
+        return self.tokens(self.start[first, value], first, second)
 
     def base_for(self, donor: Array, second: Array) -> Array:
         """The number of a base with this second function, of another value than the donor's."""
@@ -209,11 +206,11 @@ class Inputs:
 
 
 def grid(shape: tuple[int, ...]) -> tuple[Array, ...]:
-    """The index of every cell along each axis."""
-    return tuple(np.asarray(index) for index in np.indices(shape))
+    """The index of every cell along each axis. (cells,) each"""
+    return tuple(np.indices(shape).reshape(len(shape), -1))
 
 
 def _noise(purpose: str, shape: tuple[int, ...]) -> Array:
-    """Numbers from 0 to below 1, to choose among equals."""
+    """Numbers from 0 to below 1, to choose among equals, the same every time."""
     words = Stream(0, "analysis", purpose).words(int(np.prod(shape)))
     return (words / 2.0**64 * 0.999).reshape(shape)

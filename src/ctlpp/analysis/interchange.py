@@ -40,11 +40,10 @@ class Positions:
 
 def trials(inputs: Inputs) -> tuple[Array, Array, Array]:
     """Donors and bases known from training, of different values, and the answers expected. (N,) each"""
-    best = inputs.familiarity.max()
-    first, second, symbol = np.nonzero(inputs.familiarity == best)
-    own = inputs.answer[first, inputs.donors[first, symbol], symbol]
-    told_apart = inputs.answer[first, second, symbol] != own
-    pairs = np.flatnonzero(told_apart) if told_apart.any() else np.arange(len(first))
+    first, second, symbol = np.nonzero(inputs.familiarity == inputs.familiarity.max())
+    own = inputs.answer[first, inputs.donors[first, symbol], symbol]  # what the donor's input itself gives
+    differs = inputs.answer[first, second, symbol] != own
+    pairs = np.flatnonzero(differs) if differs.any() else np.arange(len(first))
     chosen = pairs[Stream(0, "analysis", "trials").distinct_below(len(pairs), min(EXAMPLES, len(pairs)))]
     first, second, symbol = first[chosen], second[chosen], symbol[chosen]
     donor = first * inputs.n_symbols + symbol
@@ -52,7 +51,7 @@ def trials(inputs: Inputs) -> tuple[Array, Array, Array]:
 
 
 def find_positions(model: PatchableModel, inputs: Inputs) -> Positions:
-    """Where does each seed carry the value of the first function when the second needs it? Found by trying.
+    """Try every position: where does each seed carry the value of the first function for the second?
 
     The effect of a position is how often the model answers as if the donor's value were the base's. Donors,
     bases and their combination are known from training, so this needs no generalisation. The position of a
@@ -69,7 +68,6 @@ def find_positions(model: PatchableModel, inputs: Inputs) -> Positions:
     masks = torch.zeros(len(options), parts, dtype=torch.bool)  # (P, K)
     for row, changed in enumerate(options.values()):
         masks[row, changed] = True
-
     where = masks[:, None, :, None].to(own[0].device)  # (P, 1, K, 1)
     effects = []
     for level, (ours, theirs) in enumerate(zip(own, new, strict=True)):
@@ -123,7 +121,7 @@ def base_of(inputs: Inputs, consumers: Array, turn: int) -> Array:
     i, j = turn % F, turn % F + turn // F
     alternating = _alternating(inputs)
     line = np.argsort(np.argsort(inputs.group_of, kind="stable"))[consumers][:, None]
-    function, value = grid(inputs.value.shape)[0].ravel(), inputs.value.ravel()
+    function, value = grid(inputs.value.shape)[0], inputs.value.ravel()
     position = (np.argsort(alternating)[function] + line + value + i) % F
     other = (value + 1 + (position // G + line // (n - 1) + j) % (n - 1)) % n
     first = alternating[position]
@@ -150,11 +148,10 @@ class Donors:
 def subsample(pairs: Array, limit: int) -> Array:
     """Keep roughly `limit` pairs, evenly over donors. (F, F, symbols) bool"""
     step = max(1, round(pairs.sum() / limit))
-    first, second, symbol = grid(pairs.shape)
-    return np.asarray(pairs & ((first + second + symbol) % step == 0))
+    return np.asarray(pairs & (np.indices(pairs.shape).sum(axis=0) % step == 0))
 
 
-def rounds(inputs: Inputs) -> list[Array]:
+def split_consumers(inputs: Inputs) -> list[Array]:
     """All consumers, a few at a time."""
     return np.array_split(np.arange(inputs.n_functions), -(-inputs.n_functions // AT_ONCE))
 
@@ -164,17 +161,17 @@ def interchange(
     inputs: Inputs,
     where: Tensor,
     donors: dict[str, Donors],
-    advance: Callable[[], None] = lambda: None,
+    advance: Callable[[], None],
 ) -> tuple[Array, dict[str, Array]]:
     """The answers to all pairs as they are, and the share of right ones after the exchange.
 
     Both (S, F, F, symbols): first or donor's function, second function, symbol; shares are over the bases,
     and nan where nothing was tried. where: the parts of the state that change, (S, K) bool. advance: called
-    once in every round of consumers, and once more for each of its turns.
+    for every few consumers, once with their plain answers and once after each turn.
     """
     answers = np.zeros((len(model.crowd.seeds), *inputs.answer.shape), dtype=np.int64)
     counts = {kind: np.where(own.pairs, np.zeros(answers.shape), np.nan) for kind, own in donors.items()}
-    for consumers in rounds(inputs):
+    for consumers in split_consumers(inputs):
         tokens = inputs.pairs_with(consumers)
         plain, states = model.answers_and_states(tokens)
         answers[:, :, consumers] = plain.numpy().reshape(len(answers), -1, *inputs.value.shape).swapaxes(1, 2)

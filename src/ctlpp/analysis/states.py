@@ -16,14 +16,12 @@ Example:
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import pairwise
 from threading import Event
 from typing import Literal, TypeVar
 
@@ -38,6 +36,7 @@ from ctlpp.training.crowd import Crowd
 from ctlpp.training.streams import Streams
 
 Kind = Literal["columns", "steps", "directions"]
+Advance = Callable[[float], None]  # called with the number of seeds that are done, in fractions
 Result = TypeVar("Result")
 BATCH = {"cpu": 512, "cuda": 1024}  # examples at a time; a GPU takes all seeds at once
 _CACHE = 4 << 20  # bytes of weights that go through a CPU together: more only leave its caches
@@ -86,17 +85,17 @@ def activations(crowd: Crowd, tokens: Tensor) -> tuple[Activations, Tensor]:
 
 
 def batches(crowd: Crowd, count: int) -> list[slice]:
-    """So many examples in batches of about one size: small ones cost more per example."""
+    """`count` examples in batches of about one size: small ones cost more per example."""
     number = max(1, round(count / BATCH[crowd.device.type]))
-    return [slice(*two) for two in pairwise(count * i // number for i in range(number + 1))]
+    return [slice(count * i // number, count * (i + 1) // number) for i in range(number)]
 
 
 def pick(crowd: Crowd, rows: Sequence[int]) -> Crowd:
     """Some seeds of a crowd, by their rows, as a crowd."""
-    group = list(rows)
-    seeds = tuple(crowd.seeds[i] for i in group)
-    buffers = {name: buffer[group] for name, buffer in crowd.seed_buffers.items()}
-    return replace(crowd, seeds=seeds, weights=crowd.weights[group], seed_buffers=buffers)
+    rows = list(rows)
+    seeds = tuple(crowd.seeds[row] for row in rows)
+    buffers = {name: buffer[rows] for name, buffer in crowd.seed_buffers.items()}
+    return replace(crowd, seeds=seeds, weights=crowd.weights[rows], seed_buffers=buffers)
 
 
 @dataclass(frozen=True)
@@ -160,21 +159,20 @@ def _view(length: int, columns: int) -> View:
 
 
 class LeanNDR:
-    """One seed of the NDR in float32 on a CPU, with less arithmetic than the module takes, the same results.
+    """One seed of the NDR in float32 on a CPU: the same results as the module's, with less arithmetic.
 
-    Arithmetic is what the analysis of a full-size NDR waits for. What the first layer reads from its input is
-    looked up by token; of the last layer only the column under the classifier is computed; scales are
+    This is where the analysis of a full-size NDR spends its time. What the first layer reads from its input
+    is looked up by token; of the last layer only the column under the classifier is computed; scales are
     multiplied into the weights beforehand, and products of the same columns are one. The equations are those
     of `ctlpp.models.ndr`. T columns, R of which are updated, D width, H heads, K = D / H, C classes.
     """
 
     @staticmethod
     def of(crowd: Crowd) -> LeanNDR | None:
-        """The lean way of a crowd, if it is one seed of the NDR in float32 on a CPU."""
-        plain = crowd.weights.dtype == torch.float32 and crowd.device.type == "cpu" and len(crowd.slices) > 0
-        if type(crowd.module) is not NDR or len(crowd.seeds) > 1 or not plain:
-            return None
-        if "classify.weight" not in crowd.slices:  # tied
+        """The lean form of a crowd that is one seed of the NDR in float32 on a CPU, else None."""
+        plain = crowd.weights.dtype == torch.float32 and crowd.device.type == "cpu"
+        untied = "classify.weight" in crowd.slices
+        if type(crowd.module) is not NDR or len(crowd.seeds) > 1 or not (plain and untied):
             return None
         weights = {name.removeprefix("layer."): value[0] for name, value in crowd.state().items()}
         return LeanNDR(weights, crowd.module.layer.attend.heads, crowd.module.test_depth)
@@ -218,19 +216,17 @@ class LeanNDR:
         read = self.attend(seen, h.shape[1]).flatten(0, 1)
         a = self.norm("norm_a", torch.addmm(old, read, self.own["attend.out.weight"]))
         hidden = F.gelu(self.linear("ffn_data.up", a))
-        proposed = torch.addmm(a, hidden, self.own["ffn_data.down.weight"]).add_(
-            self.own["ffn_data.down.bias"]
-        )
+        proposed = torch.addmm(a, hidden, self.own["ffn_data.down.weight"])
+        proposed += self.own["ffn_data.down.bias"]
         gate = self.linear("ffn_gate.down", F.gelu(self.linear("ffn_gate.up", a))).sigmoid_()
         return torch.lerp(old, self.norm("norm_u", proposed), gate).view(h.shape)
 
     def attend(self, seen: Tensor, columns: int) -> Tensor:
         """What the first columns read by geometric attention. (B, T, 3D + 2H) -> (B, R, D)"""
         (B, T), R, view = seen.shape[:2], columns, _view(seen.shape[1], columns)
-        q, k, v = (
-            seen[..., : 3 * self.width].view(B, T, 3, self.heads, -1).permute(2, 3, 0, 1, 4)
-        )  # (H, B, T, K)
-        prefer = seen[:, :R, 3 * self.width :].view(B, R, 2, self.heads, 1).permute(2, 3, 0, 1, 4)
+        qkv, prefer = torch.split(seen, [3 * self.width, 2 * self.heads], dim=-1)
+        q, k, v = torch.unflatten(qkv, -1, (3, self.heads, -1)).permute(2, 3, 0, 1, 4)  # (H, B, T, K) each
+        prefer = torch.unflatten(prefer[:, :R], -1, (2, self.heads, 1)).permute(2, 3, 0, 1, 4)
         match = torch.where(view.right, *prefer, out=seen.new_empty(self.heads, B, R, T))
         for head in range(self.heads):  # all at once would copy the queries and keys
             match[head].baddbmm_(q[head, :, :R], k[head].mT)
@@ -263,24 +259,23 @@ class PatchableModel:
 
     @staticmethod
     def of(crowd: Crowd, layout: Layout, tokens: Tensor) -> PatchableModel:
-        """Seeds that go on from their states as cheaply as they can; tokens: inputs to try it on, (B, T)."""
+        """Seeds that go on from a state in the cheapest way they can; tokens: inputs to try it on, (B, T)."""
         model = PatchableModel(crowd, layout, False, LeanNDR.of(crowd))
-        if model.lean is not None or (layout.kind == "columns" and model._goes_on(tokens)):
+        if model.lean is not None or (layout.kind == "columns" and model._needs_only_state(tokens)):
             return model
         return PatchableModel(crowd, layout)
 
-    def _goes_on(self, tokens: Tensor) -> bool:
+    def _needs_only_state(self, tokens: Tensor) -> bool:
         """Whether the logits are the same when the states of these inputs take over at each of the levels."""
         seen, logits = activations(self.crowd, tokens)
-        try:
-            levels = enumerate(self.layout.read(seen))
-            again = [replace(self, level=level).logits_from_state(tokens, state) for level, state in levels]
-        except RuntimeError:
-            return False  # it keeps the number of examples
-        return all(
-            each.shape == logits.shape and torch.allclose(each, logits, rtol=1e-3, atol=1e-3, equal_nan=True)
-            for each in again
-        )
+        for level, state in enumerate(self.layout.read(seen)):
+            try:
+                again = replace(self, level=level).logits_from_state(tokens, state)
+            except RuntimeError:  # it needs the number of examples that it has read
+                return False
+            if again.shape != logits.shape or not torch.allclose(again, logits, 1e-3, 1e-3, equal_nan=True):
+                return False
+        return True
 
     def of_rows(self, rows: list[int], level: int) -> PatchableModel:
         """Only some of the seeds, at a level."""
@@ -325,45 +320,46 @@ class PatchableModel:
         return forward(self.crowd, tokens, edit)
 
 
-def in_parts(crowd: Crowd, work: Callable[[Crowd, Event], Result]) -> list[Result]:
-    """`work` done on every part of the crowd; on a CPU, each core takes parts of its own.
+def in_parts(crowd: Crowd, work: Callable[[Crowd, Advance], Result], advance: Advance) -> list[Result]:
+    """`work(part, advance)` for every part of a crowd; on a CPU every core works on parts of its own.
 
-    Parts that are left over when there are fewer of them than cores share the cores. After an error or Ctrl-C
-    the event that `work` is given is set: it may as well stop.
+    Parts that are left over when there are fewer of them than cores share the cores.
     """
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    on_cpu = crowd.device.type == "cpu"
-    workers = max(1, min(cores, torch.get_num_threads(), len(crowd.seeds))) if on_cpu else 1
-    parts, stop = _split(crowd, workers), Event()
-    left_over = len(parts) % workers
-    whole = len(parts) - left_over
-    found = _side_by_side(parts[:whole], workers, 1, work, stop)
-    if left_over:
-        found += _side_by_side(parts[whole:], left_over, workers // left_over, work, stop)
-    return found
+    workers = min(torch.get_num_threads(), len(crowd.seeds)) if crowd.device.type == "cpu" else 1
+    parts = _split(crowd, workers)
+    whole_rounds = len(parts) // workers * workers
+    results = _work_side_by_side(parts[:whole_rounds], workers, work, advance)
+    return results + _work_side_by_side(parts[whole_rounds:], workers, work, advance)
 
 
 def _split(crowd: Crowd, workers: int) -> list[Crowd]:
     """The crowd in parts, each with a module of its own."""
-    seeds = at_once = len(crowd.seeds)
+    at_once = len(crowd.seeds)
     if crowd.device.type == "cpu":
-        at_once = max(1, min(_CACHE // (4 * max(1, crowd.weights.shape[1])), -(-seeds // workers)))
-    at_once = at_once if crowd.vectorised else 1
-    parts = [pick(crowd, range(start, min(start + at_once, seeds))) for start in range(0, seeds, at_once)]
+        at_once = max(1, min(_CACHE // (4 * max(1, crowd.weights.shape[1])), -(-at_once // workers)))
+    rows = torch.split(torch.arange(len(crowd.seeds)), at_once if crowd.vectorised else 1)
+    parts = [pick(crowd, part.tolist()) for part in rows]
     return parts if len(parts) == 1 else [replace(part, module=deepcopy(part.module)) for part in parts]
 
 
-def _side_by_side(
-    parts: list[Crowd], workers: int, cores: int, work: Callable[[Crowd, Event], Result], stop: Event
+def _work_side_by_side(
+    parts: list[Crowd], workers: int, work: Callable[[Crowd, Advance], Result], advance: Advance
 ) -> list[Result]:
-    """`work` done by so many workers, each with so many cores."""
-    if workers == 1:  # here, with all cores: other threads have to start cores of their own, and are slower
-        return [work(part, stop) for part in parts]
-    threads = torch.get_num_threads()
+    """`work` on some parts at the same time; if one fails, or at Ctrl-C, `advance` raises in the others."""
+    at_once = min(workers, len(parts))
+    if at_once < 2:  # here, with all cores: another thread would have to start cores of its own
+        return [work(part, advance) for part in parts]
+    threads, cores, stop = torch.get_num_threads(), workers // at_once, Event()
+
+    def advance_unless_stopped(seeds: float) -> None:
+        if stop.is_set():
+            raise RuntimeError("another part of the analysis has failed")
+        advance(seeds)
+
     torch.set_num_threads(cores)  # within a part
-    pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(cores,))
+    pool = ThreadPoolExecutor(at_once, initializer=torch.set_num_threads, initargs=(cores,))
     try:
-        return list(pool.map(lambda part: work(part, stop), parts))
+        return list(pool.map(lambda part: work(part, advance_unless_stopped), parts))
     except BaseException:
         stop.set()
         raise

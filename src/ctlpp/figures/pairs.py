@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -92,13 +93,11 @@ def draw_accuracy(seeds: Sequence[Answers]) -> Figure:
 
 def _draw_table(axes: Axes, seeds: Array, rows: Sequence[str], inputs: Inputs) -> Any:
     """Accuracies by group of the second function, with the standard deviation over several seeds."""
-    mean, small = seeds.mean(axis=0), len(inputs.groups) > 3
-    texts = [[f"{value:.2f}" if np.isfinite(value) else "" for value in row] for row in mean]
+    mean = seeds.mean(axis=0)
+    texts = np.array([[f"{value:.2f}" for value in row] for row in mean], dtype=object)
     if len(seeds) > 1:
-        join, spread = "\n± " if small else " ± ", seeds.std(axis=0, ddof=1)
-        texts = [
-            [f"{texts[a][b]}{join}{spread[a, b]:.2f}" for b in range(mean.shape[1])] for a in range(len(mean))
-        ]
+        join = "\n± " if len(inputs.groups) > 3 else " ± "
+        texts += [[f"{join}{deviation:.2f}" for deviation in row] for row in seeds.std(axis=0, ddof=1)]
     colours = group_colours(inputs.groups)
     return draw_matrix(axes, mean, rows, inputs.groups, texts=texts, colours=colours)
 
@@ -113,7 +112,7 @@ def draw_compatibility(analysis: Analysis, rows: Sequence[int], value: int, titl
     """For one symbol in between: which second function understands which first one."""
     inputs = analysis.inputs
     order = np.argsort(inputs.group_of, kind="stable")
-    names = [list(inputs.task.functions)[f] for f in order]
+    names = np.array([*inputs.task.functions])[order].tolist()
     sizes = np.bincount(inputs.group_of, minlength=len(inputs.groups))
     starts = np.concatenate([[0], np.cumsum(sizes)])
     width = DOUBLE if len(rows) > 1 else SINGLE
@@ -147,11 +146,6 @@ def _name_groups(axes: Axes, inputs: Inputs, sizes: Array, room: float) -> None:
             label.set_color(colours[group])
 
 
-def mean_by_groups(shares: Array, inputs: Inputs) -> Array:
-    """Means over all symbols by group of the first and of the second. (S, F, F, symbols) -> (S, G, G)"""
-    return np.asarray(inputs.means(shares)[0].mean(axis=1))
-
-
 def draw_interchange(inputs: Inputs, found: Interchange, counted: Array) -> Figure:
     """Left: donor group × consumer group, mean ± std over the seeds. Right: by symbol, known and new pairs.
 
@@ -160,7 +154,8 @@ def draw_interchange(inputs: Inputs, found: Interchange, counted: Array) -> Figu
     exchanged = found.right["none"][counted]
     figure = new_figure(DOUBLE, 6.2)
     left, right = figure.subplots(1, 2, width_ratios=(1, 1.5))
-    image = _draw_table(left, mean_by_groups(exchanged, inputs), inputs.groups, inputs)
+    by_groups = inputs.means(exchanged)[0].mean(axis=1)  # (S, G, G)
+    image = _draw_table(left, by_groups, inputs.groups, inputs)
     left.set(ylabel="donor's group", xlabel="consumer's group", title="interchange accuracy, all symbols")
     colour_bar(figure, image, left)
     kinds = {"known in training": (inputs.train, IID), "new in the test": (inputs.ood, OOD)}
@@ -178,34 +173,33 @@ def draw_interchange(inputs: Inputs, found: Interchange, counted: Array) -> Figu
     right.text(-1.25, 1 / inputs.n_symbols, "chance", va="bottom")
     right.set_xticks(range(inputs.n_symbols), inputs.task.symbols)
     right.set(xlim=(-1.3, inputs.n_symbols - 0.5), xlabel="symbol the state stands for")
-    right.set_title("\n".join(["every seed (dots) and their mean", *_left_out(counted)]), pad=16)
+    right.set_title(_title("every seed (dots) and their mean", counted), pad=16)
     accuracy_axis(right, solved=False)
     right.set_ylabel("interchange accuracy")
     return figure
 
 
-def _left_out(counted: Array) -> Iterator[str]:
-    if not counted.all():
-        yield f"{(~counted).sum()} of {len(counted)} seeds diverged and are left out"
+def _title(line: str, counted: Array) -> str:
+    """A title that says how many seeds are left out, if any."""
+    left_out = f"\n{(~counted).sum()} of {len(counted)} seeds diverged and are left out"
+    return line if counted.all() else line + left_out
 
 
 def draw_places(found: Interchange, counted: Array) -> Figure:
     """The effect of changing the state at every place, mean over the seeds, and the place of each seed."""
     effect = found.effect[counted].mean(axis=0)  # (L, K)
-    counts = np.zeros(effect.shape, dtype=int)
-    np.add.at(counts, tuple(found.position[counted].T), 1)
-    texts = [
-        [f"{e:.2f}" + f"\n({n})" * bool(n) for e, n in zip(*both, strict=True)]
-        for both in zip(effect, counts, strict=True)
-    ]
+    counts = Counter(map(tuple, found.position[counted].tolist()))
+    texts = np.array([[f"{one:.2f}" for one in row] for row in effect], dtype=object)
+    for place, count in counts.items():
+        texts[place] += f"\n({count})"
     figure = new_figure(SINGLE, 2.8 + 0.85 * len(effect))
     axes = figure.subplots()
     levels = [str(i + 1) for i in range(len(effect))]
     image = draw_matrix(axes, effect, levels, found.changed, texts=texts)
     axes.set_ylabel("layer" if found.kind == "columns" else "token read")
     axes.set_xlabel({"columns": "column", "steps": "", "directions": "direction"}[found.kind])
-    lines = ["effect of changing the state there", "(in brackets: seeds whose place it is)"]
-    axes.set_title("\n".join([*lines, *_left_out(counted)]))
+    about = "effect of changing the state there\n(in brackets: seeds whose place it is)"
+    axes.set_title(_title(about, counted))
     colour_bar(figure, image, axes)
     return figure
 
@@ -239,13 +233,13 @@ def draw_symbols(seed: Matrices) -> Figure:
     return figure
 
 
-def draw_side_by_side(seeds: Sequence[Matrices], values: Sequence[int]) -> Figure:
-    """One symbol of each seed (as Fig. 3 of the paper)."""
+def draw_side_by_side(seeds: Sequence[Matrices], value: int) -> Figure:
+    """The matrices of one symbol of some seeds (as Fig. 3 of the paper)."""
     panel = min(6.55, (DOUBLE - 1.7) / len(seeds) - 0.6)
     figure = new_figure(1.7 + len(seeds) * (panel + 0.6), panel + 3.0)
     figure.set_layout_engine("constrained", rect=(0, 0, 1, 0.95))  # titles stand over the letters of groups
     grid = figure.subplots(1, len(seeds), squeeze=False)[0]
-    for axes, seed, value in zip(grid, seeds, values, strict=True):
+    for axes, seed in zip(grid, seeds, strict=True):
         image = _draw_seed(axes, seed, value, panel)
         axes.set_title(f"{seed.title}\n{_name_symbol(seed, value)}", pad=14)
     colour_bar(figure, image, grid, "cosine similarity", shrink=0.8)
@@ -260,8 +254,7 @@ def _draw_seed(axes: Axes, seed: Matrices, value: int, room: float = 0.0) -> obj
     """
     one, inputs, size = seed.clusters[value], seed.inputs, seed.inputs.n_functions
     cosines, shades = seed.cosines[value][np.ix_(one.order, one.order)], group_colours(inputs.groups)
-    every = [*inputs.task.functions] if room >= NAME * size else []
-    names = [every[f] for f in one.order] if every else []
+    names = np.array([*inputs.task.functions])[one.order].tolist() if room >= NAME * size else []
     image = draw_matrix(axes, cosines, names, names, colours=function_colours(inputs.task.groups))
     labels, groups = one.labels[one.order], inputs.group_of[one.order]
     borders = np.flatnonzero(labels[1:] != labels[:-1]) + 0.5

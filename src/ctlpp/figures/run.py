@@ -14,7 +14,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ctlpp.analysis.analysis import Progress, Study, silent, study_run
+from ctlpp.analysis.analysis import Progress, Study, no_progress, study_run
 from ctlpp.analysis.folder import ANALYSIS, MEASURES, PREDICTORS, write_analysis
 from ctlpp.figures.pairs import (
     Answers,
@@ -55,8 +55,8 @@ Diverged = Mapping[int, int]  # seed -> the step at which it was frozen
 Correlations = Mapping[str, Correlation]  # by measure
 STEPS, LENGTHS = "training step (thousands)", "functions in the example"
 DIVERGED: Any = {"color": GREY, "marker": "x", "markersize": 3, "markeredgewidth": 0.5, "linewidth": 0.5}
-COUNTED = ("codes", "clusters")  # from 1 on; the others are shares
-BEHAVIOUR = ("codes",)  # read off the answers
+COUNTED = ("codes", "clusters")  # measures from 1 on; the others are shares
+BEHAVIOUR = "codes"  # the measure that is read off the answers
 PEARSON: Any = {"color": SEED, "marker": "o", "markersize": 4, "linewidth": 1.2}
 SPEARMAN: Any = {"color": DARK, "marker": "d", "markersize": 3.4, "markerfacecolor": "white", "linestyle": ""}
 MANY = 20  # figures: fewer are drawn before a second process has begun
@@ -71,8 +71,8 @@ def analyze_run(
     figures: bool = True,
     formats: Sequence[str] = FORMATS,
     workers: int = 1,
-    computing: Progress = silent,
-    drawing: Progress = silent,
+    computing: Progress = no_progress,
+    drawing: Progress = no_progress,
     **options: Any,
 ) -> Study:
     """Analyse a run folder and write numbers and figures to `out`, by default its folder `analysis`.
@@ -82,11 +82,11 @@ def analyze_run(
     options: seeds, data, bases, unfinished, device and factory, as `study_run` has them.
     """
     folder = Path(folder)
-    target = folder / "analysis" if out is None else Path(out)
+    usual = folder / "analysis"
+    target = usual if out is None else Path(out)
     read_config(folder)
-    made = (folder / "analysis" / ANALYSIS.mark).is_file()
-    again = "train it again in a new folder to analyse it"
-    check_kept(folder, f"its analysis is in {folder / 'analysis'}" if made else again)
+    analysed = (usual / ANALYSIS.mark).is_file()
+    check_kept(folder, f"its analysis is in {usual}" if analysed else "train it again in a new folder")
     check_folder(ANALYSIS, target, force=force)
     study = study_run(folder, start=computing, **{"device": "auto", **options})
     with write_folder(ANALYSIS, target, force=force) as place:
@@ -125,16 +125,14 @@ def drawings(study: Study) -> Iterator[tuple[str, Callable[[], Figure]]]:
         counted = study.trained if study.trained.any() else ~study.trained
         yield "interchange", partial(draw_interchange, found.inputs, found.interchange, counted)
         yield "places", partial(draw_places, found.interchange, counted)
-    known = {
-        name: c for name, c in study.correlations.items() if name in PREDICTORS and np.isfinite(c.pearson)
-    }
     if len(found.seeds) > 1:
         yield "measures", partial(draw_scatter, study)
-    if known:
+    every = study.correlations.items()
+    if known := {name: one for name, one in every if name in PREDICTORS and np.isfinite(one.pearson)}:
         yield "correlations", partial(draw_rankings, {"": known}, study.outcome)
     if found.similarity is not None:
         matrices = [Matrices.of(found, row, title_of(study, row)) for row in range(len(found.seeds))]
-        yield "similarity", partial(draw_side_by_side, [matrices[row] for row in rows], [value] * len(rows))
+        yield "similarity", partial(draw_side_by_side, [matrices[row] for row in rows], value)
         for seed, own in zip(found.seeds, matrices, strict=True):
             yield f"similarity-seed-{seed}", partial(draw_symbols, own)
 
@@ -155,7 +153,8 @@ def title_of(study: Study, row: int) -> str:
     seed = study.analysis.seeds[row]
     numbers = {"IID": study.history.final("iid"), "OOD" if study.evaluated else "new pairs": study.ood}
     parts = [f"{name} {values[row]:.2f}" for name, values in numbers.items() if np.isfinite(values[row])]
-    parts += [f"diverged at step {study.diverged[seed]}"] if seed in study.diverged else []
+    if seed in study.diverged:
+        parts.append(f"diverged at step {study.diverged[seed]}")
     return ", ".join([f"seed {seed}", *parts])
 
 
@@ -165,11 +164,12 @@ def draw_run_learning(history: History, diverged: Diverged, chance: float = 0) -
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=(1.9, 1))
     plot_curves(above, history, diverged)
     accuracy_axis(above, "accuracy", chance=chance)
-    rates = {split: history.success(split) for split in shown_splits(history)}
-    for split, rate in rates.items():
-        look = _look(split, history)
+    ends = {}
+    for split in shown_splits(history):
+        look, rate = _look(split, history), history.success(split)
         below.plot(history.steps / 1000, rate, drawstyle="steps-post", linewidth=1.2, **look)
-    label_ends(below, {split.upper(): (rate[-1], _colour(split)) for split, rate in rates.items()}, gap=0.2)
+        ends[split.upper()] = rate[-1], look["color"]
+    label_ends(below, ends, gap=0.2)
     accuracy_axis(below, f"seeds above {SOLVED:.0%}", solved=False)
     below.set_xlabel(STEPS)
     return figure
@@ -200,26 +200,22 @@ def plot_curves(axes: Axes, history: History, diverged: Diverged) -> None:
         axes.plot(thousands, mean, **look | {"color": "white", "linestyle": "-"}, linewidth=2.8)
         axes.plot(thousands, mean, **look, linewidth=1.6)
         if np.isfinite(mean[-1]):
-            ends[split.upper()] = (float(mean[-1]), _colour(split))
+            ends[split.upper()] = mean[-1], look["color"]
     label_ends(axes, ends)
     axes.set_xlim(0, thousands[-1] if len(thousands) > 1 else None)
-
-
-def _colour(split: str) -> str:
-    return SPLITS.get(split, DARK)
 
 
 def _look(split: str, history: History) -> Any:
     """A split's colour and dashes; a single evaluation is a dot, as a line of one point cannot be seen."""
     marker = "o" if len(history.steps) == 1 else ""
-    return {"color": _colour(split), "linestyle": DASHES.get(split, "-"), "marker": marker}
+    return {"color": SPLITS.get(split, DARK), "linestyle": DASHES.get(split, "-"), "marker": marker}
 
 
 def plot_lengths(axes: Axes, history: History, diverged: Diverged) -> None:
     """Every seed a dot, hollow for IID; the means are joined by a line, which has its split's name."""
     fine, ends = _healthy(history, diverged), {}
     for number, split in enumerate(shown_splits(history)):
-        lengths, colour = history.lengths(split), _colour(split)
+        lengths, colour = history.lengths(split), SPLITS.get(split, DARK)
         places = np.array(lengths) + (number - 0.5) * 0.36
         inside = "none" if split == "iid" else colour
         dot = {"marker": "o", "color": colour, "markerfacecolor": inside, "alpha": 0.5, "markersize": 2.2}
@@ -229,15 +225,10 @@ def plot_lengths(axes: Axes, history: History, diverged: Diverged) -> None:
                 values = final[kept & np.isfinite(final)]
                 axes.plot(at + swarm(values, 0.14), values, **{**DIVERGED, **look, "linestyle": ""})
         means = [mean_of_seeds(history.final(split, length)[None, fine])[0] for length in lengths]
-        line: Any = {
-            "linestyle": DASHES.get(split, "-"),
-            "marker": "_",
-            "markersize": 7,
-            "markeredgewidth": 1.6,
-        }
-        axes.plot(places, means, color=colour, linewidth=1.0, **line)
+        mark: Any = {"marker": "_", "markersize": 7, "markeredgewidth": 1.6}
+        axes.plot(places, means, color=colour, linewidth=1.0, linestyle=DASHES.get(split, "-"), **mark)
         if means and np.isfinite(means[-1]):
-            ends[split.upper()] = (means[-1], colour)
+            ends[split.upper()] = means[-1], colour
     label_ends(axes, ends)
     every = sorted({length for split in shown_splits(history) for length in history.lengths(split)})
     axes.set_xticks(every, [str(length) for length in every])
@@ -289,10 +280,10 @@ def _text(one: Correlation) -> str:
 def draw_rankings(panels: Mapping[str, Correlations], outcome: str = "OOD accuracy") -> Figure:
     """Pearson's correlations with their intervals, Spearman's as hollow diamonds; a panel for each title.
 
-    Measures of what is answered stand below those of inner states, for they are close to the outcome.
+    The measure of what is answered stands below those of inner states, for it is close to the outcome.
     """
     first = {name: one for found in reversed([*panels.values()]) for name, one in found.items()}
-    order = sorted(first, key=lambda name: (name not in BEHAVIOUR, abs(first[name].pearson)))
+    order = sorted(first, key=lambda name: (name != BEHAVIOUR, abs(first[name].pearson)))
     lines = max(title.count("\n") for title in panels)
     figure = new_figure(SINGLE if len(panels) == 1 else DOUBLE, 2.8 + 0.4 * lines + 0.46 * len(order))
     grid = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
@@ -313,8 +304,8 @@ def _rank(axes: Axes, found: Correlations, order: list[str]) -> None:
             axes.plot([one.low, one.pearson, one.high], [row] * 3, **PEARSON, markevery=[1])
             axes.plot([one.spearman], [row], **SPEARMAN)
     axes.axvline(0, color=DARK, linewidth=0.5)
-    if behaviour := sum(name in BEHAVIOUR for name in order):
-        axes.axhline(behaviour - 0.5, color=DARK, linestyle=":", linewidth=0.6)
+    if BEHAVIOUR in order:
+        axes.axhline(0.5, color=DARK, linestyle=":", linewidth=0.6)
     axes.set_yticks(range(len(order)), [MEASURES[name].label for name in order])
     axes.set(xlim=(-1.12, 1.12), ylim=(-0.6, len(order) - 0.4))
     axes.grid(axis="x", color="#e5e5e5", linewidth=0.4)

@@ -116,9 +116,10 @@ def accuracy_axis(axes: Axes, label: str = "", *, solved: bool = True, chance: f
     axes.set_ylim(-0.03, 1.04)
     spec = axes.get_subplotspec()
     first = spec is None or spec.is_first_col()
-    for height, name in ((SOLVED, "solved"),) * solved + ((chance, "chance"),) * bool(chance):
-        axes.axhline(height, color=DARK, linestyle=":", linewidth=0.6, zorder=1)
-        if spec is None or (first and spec.is_first_row()):
+    for name, height in {"solved": SOLVED if solved else 0, "chance": chance}.items():
+        if height:
+            axes.axhline(height, color=DARK, linestyle=":", linewidth=0.6, zorder=1)
+        if height and (spec is None or (first and spec.is_first_row())):
             side: Any = {"transform": axes.get_yaxis_transform(), "ha": "left", "color": DARK}
             axes.text(0.01, height - 0.015, name, va="top", **side)
     if first:

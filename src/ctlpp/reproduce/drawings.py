@@ -12,12 +12,14 @@ from matplotlib.figure import Figure
 from ctlpp.analysis.folder import read_analysis
 from ctlpp.analysis.geometry import Clustering
 from ctlpp.analysis.inputs import Inputs
-from ctlpp.figures.data import Line, draw_data
 from ctlpp.figures.pairs import Answers, Matrices, draw_accuracy, draw_side_by_side, draw_symbols
 from ctlpp.figures.results import (
     Cell,
+    Dots,
     Entry,
+    Line,
     draw_by_length,
+    draw_data,
     draw_learning,
     draw_repeats,
     draw_staged,
@@ -25,7 +27,6 @@ from ctlpp.figures.results import (
     draw_tables,
 )
 from ctlpp.figures.run import draw_rankings
-from ctlpp.figures.strips import Dots
 from ctlpp.figures.style import DATA_NAMES, render, style
 from ctlpp.report.compare import SPLITS
 from ctlpp.reproduce.results import CONDITIONS, Results
@@ -191,7 +192,7 @@ def _similarity(results: Results) -> Drawings:
     if examples:
         failed = next((one for one in examples if one.name.startswith("failure")), examples[0])
         matrices, value = [one.matrices for one in examples], failed.value  # the same symbol of all seeds
-        yield "similarity", partial(draw_side_by_side, matrices, [value] * len(examples))
+        yield "similarity", partial(draw_side_by_side, matrices, value)
         answers = [found for one in examples[:2] if (found := _read_answers(one, value))]
         if answers:
             yield "accuracy", partial(draw_accuracy, answers)
