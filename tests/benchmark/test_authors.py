@@ -86,6 +86,14 @@ def test_statistics_are_those_of_data_that_the_authors_generator_wrote() -> None
         assert ours[name] == pytest.approx(value, abs=far), name
 
 
+def test_the_reference_is_what_the_generator_wrote() -> None:
+    folder = Path(__file__).parents[3] / "shared" / "reference-data" / "A"
+    if not folder.is_dir():
+        pytest.skip("the reference data are not here")
+    facts = statistics(ctlpp.load(folder))
+    assert facts == pytest.approx({name: value for name, (value, _) in WRITTEN.items()}, rel=0.03)
+
+
 def test_more_workers_repeat_more() -> None:
     distinct = [len(sequences(authors(workers=workers, **FEW), "train", 6)) for workers in (1, 16, 24, 80)]
     assert distinct == sorted(distinct, reverse=True)
