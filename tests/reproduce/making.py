@@ -44,7 +44,7 @@ def make_piece(
         "recipe": asdict(run.recipe),
     }
     make_run(folder, accuracies, task, analysed, first, **settings | other)
-    recipe = Settings(variant=run.variant, **data).of_splits() | limit
+    recipe = Settings(variant=run.variant, **data).split_settings() | limit
     edit(folder / "config.json", task=task_to_dict(task, recipe, {}))
     edit(folder / "result.json", steps=run.steps)
     write_history(folder / "metrics.parquet", seeds, (run.steps // 2, run.steps))
