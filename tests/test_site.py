@@ -91,8 +91,8 @@ def test_the_reference_has_every_public_name_with_its_parameters(site: dict[Path
 
 
 def test_the_reference_has_every_command(site: dict[Path, Page]) -> None:
-    from ctlpp.cli.main import app
+    from ctlpp.cli.main import make_app
 
     page = next(page for file, page in site.items() if file.name == "command-line.html")
-    names = {command.callback.__name__ for command in app.registered_commands if command.callback}
+    names = {command.callback.__name__ for command in make_app().registered_commands if command.callback}
     assert names <= {anchor.removeprefix("ctlpp-") for anchor in page.anchors}

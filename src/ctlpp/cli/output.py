@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import datetime, timedelta
 from importlib.util import find_spec
@@ -13,7 +14,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console, Group
+from rich.console import Console, Group, RenderableType
 from rich.measure import Measurement
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -27,17 +28,16 @@ if TYPE_CHECKING:
 FIRST, LATER = 20.0, 600.0  # seconds until a log says how fast a run is, and between such lines
 
 
-def make_table(title: str, *columns: str, left: int = 1, wrap: str = "") -> Table:
+def make_table(title: str, *columns: str, left: int = 1, wrap: Collection[str] = ()) -> Table:
     """A table whose first `left` columns are text and whose others are numbers; no title if it is empty.
 
-    wrap: the column of text that becomes narrower on a narrow screen. Others are never cut.
+    wrap: columns of text that become narrower on a narrow screen. Others are never cut.
     """
     table = Table(title=title or None, box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.title_justify, table.title_style = "left", "bold"
     for i, column in enumerate(columns):
-        table.add_column(column, justify="right", no_wrap=column != wrap)
-        if i < left or column == wrap:
-            table.columns[i].justify = "left"
+        is_text = i < left or column in wrap
+        table.add_column(column, justify="left" if is_text else "right", no_wrap=column not in wrap)
     return table
 
 
@@ -59,17 +59,24 @@ def print_uncut(table: Table, console: Console) -> None:
     console.width = screen
 
 
-def print_next(step: str) -> None:
+def print_next(step: str, end: str = "\n") -> None:
     """What to do after this command, on the last line."""
-    end = (
-        " \\\n" if step.startswith("ctlpp ") else "\n"
-    )  # for a shell, the lines of a command belong together
     print(fill(f"Next: {step}", Console().width - 2, end, indent=4))
+
+
+def print_next_command(*words: object) -> None:
+    """Which command of `ctlpp` to give next, such that a shell understands it, also on several lines."""
+    print_next(shlex.join(["ctlpp", *map(str, words)]), end=" \\\n")
 
 
 def print_note(line: str) -> None:
     """Something that is good to know, on stderr."""
     print(fill(f"Note: {line}.", Console(stderr=True).width), file=sys.stderr)
+
+
+def print_line(line: str, console: Console) -> None:
+    """One line of a log, wrapped between words."""
+    console.print(fill(line, console.width, indent=2), markup=False, soft_wrap=True)
 
 
 def fill(text: str, width: int, end: str = "\n", indent: int = 0) -> str:
@@ -129,6 +136,17 @@ def working(description: str) -> AbstractContextManager[Any]:
     return console.status(f"{description} …") if console.is_terminal else nullcontext()
 
 
+@contextmanager
+def live(render: Callable[[], RenderableType]) -> Iterator[Console]:
+    """The console of stderr, where something is drawn again and again if it is a terminal."""
+    from rich.live import Live
+
+    console = Console(stderr=True, highlight=False)
+    display = Live(get_renderable=render, console=console, transient=True)
+    with display if console.is_terminal else nullcontext():
+        yield console
+
+
 def clock(seconds: float) -> str:
     """Hours, minutes and seconds."""
     return str(timedelta(seconds=round(min(seconds, 3600 * 24 * 999))))
@@ -169,8 +187,7 @@ class TrainingDisplay:
 
     def say(self, line: str) -> None:
         """Print one line about this run."""
-        text = fill(": ".join(filter(None, (self.title, line))), self.console.width, indent=2)
-        self.console.print(text, markup=False, soft_wrap=True)
+        print_line(": ".join(filter(None, (self.title, line))), self.console)
 
     def on_start(self, config: dict[str, Any], step: int) -> None:
         """Say what trains."""
