@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -47,8 +48,9 @@ class Processes:
     def start(self, steps: int, out: str, *more: str, python: Any = (sys.executable,)) -> Any:
         command = [*python, "-c", SCRIPT, str(steps), *ASKED, "--out", out, *more]
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "1000"}
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        return subprocess.Popen(command, text=True, cwd=self.folder, env=environment, **pipes)
+        return subprocess.Popen(
+            command, stdout=PIPE, stderr=PIPE, text=True, cwd=self.folder, env=environment
+        )
 
     def finish(self, steps: int, out: str, *more: str) -> tuple[int, str]:
         """Wait for the end of one: its exit code and what it said on stderr."""

@@ -68,7 +68,7 @@ class RunStatus:
 
 def run_status(out: Path, run: PlannedRun, at_most: int | None = None) -> RunStatus:
     """Look at the folder. `at_most`: seeds in a new piece. Raises UserError if something else is there."""
-    found = find_pieces(out, run)
+    found = [_read_piece(folder, seeds, run) for folder, seeds in _piece_folders(out, run)]
     if run.ended:
         return RunStatus(run, tuple(found), ())
     taken = {seed for piece in found for seed in piece.seeds}
@@ -91,16 +91,11 @@ def cut(seeds: Sequence[int], at_most: int) -> list[tuple[int, ...]]:
     return ranges
 
 
-def find_pieces(out: Path, run: PlannedRun) -> list[Piece]:
-    """The pieces of a run that exist, checked to be what they should be; other folders are left alone."""
-    return [_read_piece(folder, seeds, run) for folder, seeds in _piece_folders(out, run)]
-
-
 def _piece_folders(out: Path, run: PlannedRun) -> Iterator[tuple[Path, tuple[int, ...]]]:
-    """Folders of a run's pieces, with the seeds that their names say."""
+    """Folders of a run's pieces, with the seeds that their names say; other folders are left alone."""
     named = [path for path in (out / "runs").glob("*") if current_name(path.name) == run.name]
     for folder in sorted(piece for path in named for piece in path.glob("*-*")):
-        name = re.fullmatch(r"(\d{1,10})-(\d{1,10})", folder.name)
+        name = re.fullmatch(r"(\d+)-(\d+)", folder.name)
         seeds = range(int(name[1]), int(name[2]) + 1) if name and folder.is_dir() else range(0)
         if 0 < len(seeds) <= MOST_SEEDS:
             yield folder, tuple(seeds)

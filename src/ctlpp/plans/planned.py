@@ -15,18 +15,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from ctlpp.benchmark.dataset import Dataset, generate
+from ctlpp.benchmark.task import make_task
 from ctlpp.benchmark.variants import Settings
 from ctlpp.files import UserError
 from ctlpp.models import DEFAULT_PRESET
+from ctlpp.storage.folder import load, read_task, task_to_dict
+from ctlpp.training.batches import digest, read_data
 from ctlpp.training.recipe import Recipe, recipe_for
 from ctlpp.words import OLD_PROTOCOLS
-
-if TYPE_CHECKING:
-    from ctlpp.benchmark.dataset import Dataset
 
 Options = tuple[tuple[str, Any], ...]  # keyword arguments, hashable
 
@@ -134,15 +135,11 @@ def choose(runs: Sequence[PlannedRun], only: Sequence[str], what: str) -> list[P
 
 def draw_data(run: PlannedRun) -> Dataset:
     """The data of a run: generated, or read if its variant is a dataset folder."""
-    from ctlpp.storage.folder import load
-
     return load(run.variant) if Path(run.variant).is_dir() else _generate(run.variant, run.data + run.small)
 
 
 @lru_cache(maxsize=2)
 def _generate(variant: str, options: Options) -> Dataset:
-    from ctlpp.benchmark.dataset import generate
-
     return generate(variant, **dict(options))
 
 
@@ -159,16 +156,11 @@ def _digests_of(variant: str, options: Options) -> dict[str, str]:
 
 
 def _digests(data: Dataset) -> dict[str, str]:
-    from ctlpp.training.batches import digest, read_data
-
     return {name: digest(split) for name, split in read_data(data).splits.items()}
 
 
 def describe_task(run: PlannedRun) -> dict[str, Any]:
     """The task of a run, as its config has it; no data are drawn."""
-    from ctlpp.benchmark.task import make_task
-    from ctlpp.storage.folder import read_task, task_to_dict
-
     if Path(run.variant).is_dir():
         task, recipe, _ = read_task(Path(run.variant))
     else:

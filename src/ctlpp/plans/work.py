@@ -18,6 +18,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from time import time
 
+import safetensors.torch
+import torch
+
 from ctlpp.analysis.folder import read_analysis
 from ctlpp.files import BusyError, TimeUp, UserError, cannot_write, make_folder, write_atomically
 from ctlpp.plans.pieces import Piece, RunStatus, claim, forget_failure, run_status, write_failure
@@ -25,6 +28,7 @@ from ctlpp.plans.planned import PlannedRun, draw_data, seeds_within
 from ctlpp.runs.folder import read_run
 from ctlpp.runs.history import SeedResult, tell
 from ctlpp.runs.untrusted import DamagedError
+from ctlpp.training import train as training
 from ctlpp.words import plural
 
 Watch = Callable[[str, Piece], object]  # gives the title and the piece an observer of the training, or None
@@ -119,10 +123,13 @@ def carry_out(
         from ctlpp.plans.cluster import work_on_cluster as work
 
         device = device_kind(settings)
-    statuses = [_status(out, run, settings, device) for run in plan]
-    pieces = [piece for status in statuses for piece in pieces_to_work_on(status, settings)]
-    finished = {status.run.name: {*status.finished} for status in statuses}
-    outcome = Outcome()
+    outcome, pieces = Outcome(), list[Piece]()
+    finished: dict[str, set[int]] = {}  # seeds, by run
+    for run in plan:
+        most = seeds_within(run, settings.piece_minutes, device) if device else None
+        status = run_status(out, run, settings.seeds_a_piece or most)
+        finished[run.name] = {*status.finished}
+        pieces += pieces_to_work_on(status, settings)
     if not settings.retry:
         outcome.failed = {piece.folder: piece.failure for piece in pieces if piece.failure}
         pieces = [piece for piece in pieces if not piece.failure]
@@ -151,20 +158,12 @@ def carry_out(
 
 def count_workers(settings: WorkSettings) -> int:
     """Processes of this machine: one a GPU, else one a core; just this one without Dask."""
-    import torch
-
     if settings.on == HERE or find_spec("distributed") is None:
         return 1
     if settings.workers or settings.device.startswith("cuda:"):
         return settings.workers or 1
     gpus = torch.cuda.device_count() if settings.device != "cpu" and torch.cuda.is_available() else 0
     return gpus or os.cpu_count() or 1
-
-
-def _status(out: Path, run: PlannedRun, settings: WorkSettings, device: str) -> RunStatus:
-    """What is to do of a run; device: of workers, which get pieces of limited time."""
-    most = seeds_within(run, settings.piece_minutes, device) if device else None
-    return run_status(out, run, settings.seeds_a_piece or most)
 
 
 def pieces_to_work_on(status: RunStatus, settings: WorkSettings) -> list[Piece]:
@@ -200,8 +199,6 @@ def _work_here(
 
 def attempt(piece: Piece, settings: WorkSettings, observers: Sequence[object] = ()) -> PieceOutcome:
     """Work on a piece; a failure is an outcome, too. Raises BusyError if another process is at it."""
-    import torch
-
     try:
         forget_failure(piece.folder)
         complete(piece, settings, observers)
@@ -233,11 +230,9 @@ def machine_trouble(error: BaseException) -> str:
 
 def complete(piece: Piece, settings: WorkSettings, observers: Sequence[object] = ()) -> None:
     """Do whatever a piece still needs: training, an analysis, a smaller folder."""
-    from ctlpp.training.train import train
-
     run, folder = piece.run, piece.folder
     if read_run(folder, with_history=True).state != "finished":  # or a file is lost: training makes it anew
-        train(
+        training.train(
             run.model,
             draw_data(run),
             seeds=piece.seeds,
@@ -273,11 +268,7 @@ def _needs_analysis(folder: Path, settings: WorkSettings) -> bool:
 
 def _keep_weights(folder: Path, number: int) -> None:
     """Write `weights/seed-<n>.safetensors`, the state of an ordinary module, for some seeds."""
-    import safetensors.torch
-
-    from ctlpp.training.train import load_run
-
-    crowd = load_run(folder).crowd
+    crowd = training.load_run(folder).crowd
     for seed in best_and_worst(read_run(folder).seeds, number):
         state = {name: value.contiguous() for name, value in crowd.member(seed).state_dict().items()}
         write_atomically(folder / "weights" / f"seed-{seed}.safetensors", safetensors.torch.save(state))

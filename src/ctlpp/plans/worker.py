@@ -14,6 +14,7 @@ from shutil import rmtree
 from time import monotonic, sleep
 from typing import Any
 
+import torch
 from distributed import Status, Worker, WorkerPlugin, get_worker
 
 import ctlpp
@@ -105,8 +106,6 @@ def _wait_until_free(work: Callable[[], PieceOutcome]) -> PieceOutcome:
 
 def _device(settings: WorkSettings, worker: Worker) -> str:
     """On a machine with several GPUs each local worker has its own."""
-    import torch
-
     gpus = torch.cuda.device_count() if settings.on == "local" and settings.device in ("auto", "cuda") else 0
     return f"cuda:{int(worker.name) % gpus}" if gpus > 1 else settings.device
 
@@ -132,8 +131,6 @@ def find_mismatch(task: Task, worker: Worker) -> str:
 
 def versions() -> dict[str, str]:
     """The versions that must be equal everywhere."""
-    import torch
-
     return {"ctlpp": ctlpp.__version__, "torch": str(torch.__version__)}
 
 
