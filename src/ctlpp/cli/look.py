@@ -6,15 +6,14 @@ import os
 import sys
 import webbrowser
 from collections import Counter
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from typer import Argument, Option, Typer
 
 from ctlpp.cli.options import Device, Force, RunFolder
-from ctlpp.cli.output import make_table, print_next, print_next_command, print_note, print_table, progress
+from ctlpp.cli.output import make_table, print_next, print_next_command, print_note, print_table, progress_bars
 from ctlpp.files import UserError
 from ctlpp.words import name_seeds, parse_seeds, plural
 
@@ -62,15 +61,7 @@ def analyze(
     from ctlpp.figures.run import analyze_run
     from ctlpp.runs.folder import read_config
 
-    with ExitStack() as bars:
-
-        def computing(total: int) -> Callable[[float], None]:
-            return bars.enter_context(progress(f"Analysing {plural(total)}", total))
-
-        def drawing(total: int) -> Callable[[float], None]:
-            bars.close()
-            return bars.enter_context(progress(f"Drawing {total} figures", total))
-
+    with progress_bars() as start:
         study = analyze_run(
             run,
             out,
@@ -81,8 +72,8 @@ def analyze(
             force=force,
             device=device,
             workers=min(os.cpu_count() or 1, 4),
-            computing=computing,
-            drawing=drawing,
+            computing=lambda total: start(f"Analysing {plural(total)}", total),
+            drawing=lambda total: start(f"Drawing {total} figures", total),
         )
     for note in study.analysis.notes:
         print_note(note)
@@ -179,12 +170,14 @@ def report(
     """
     from ctlpp.report.page import write_report
 
-    with ExitStack() as bars:
-
-        def start(runs: int) -> Callable[[int], None]:
-            return bars.enter_context(progress(f"Reading {plural(runs, 'run')}", runs))
-
-        written = write_report(folders, out, title=title, force=force, start=start)
+    with progress_bars() as start:
+        written = write_report(
+            folders,
+            out,
+            title=title,
+            force=force,
+            start=lambda runs: start(f"Reading {plural(runs, 'run')}", runs),
+        )
     for line in written.notes:
         print_note(line)
     runs = plural(written.runs, "run")

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import datetime, timedelta
+from functools import partial
 from importlib.util import find_spec
 from math import inf, isnan
 from textwrap import TextWrapper
@@ -119,15 +120,21 @@ def table_by_length(scores: Sequence[Score]) -> Table:
 
 
 @contextmanager
-def progress(description: str, total: int) -> Iterator[Callable[..., None]]:
-    """A bar on stderr, if that is a terminal; call the value with the number of steps done (1 by default)."""
+def progress_bars() -> Iterator[Callable[[str, int], Callable[..., None]]]:
+    """Bars on stderr, if that is a terminal: the value starts one and gives what advances it."""
     from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
 
     console = Console(stderr=True)
     columns = (*Progress.get_default_columns(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
-        bar = bars.add_task(description, total=total)
-        yield lambda steps=1: bars.advance(bar, steps)
+        yield lambda description, total: partial(bars.advance, bars.add_task(description, total=total))
+
+
+@contextmanager
+def progress(description: str, total: int) -> Iterator[Callable[..., None]]:
+    """A bar on stderr, if that is a terminal; call the value with the number of steps done (1 by default)."""
+    with progress_bars() as start:
+        yield start(description, total)
 
 
 def working(description: str) -> AbstractContextManager[Any]:
