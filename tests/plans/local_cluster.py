@@ -36,7 +36,7 @@ def work(pipe: Connection, scheduler: str, fault: str, threads: int) -> None:
     elif fault == "disk":
         resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))
     elif fault == "own folder":
-        worker.sees_folder = lambda task: False
+        worker.sees_folder = lambda assignment: False
 
     async def run() -> None:
         place = tempfile.mkdtemp(prefix="worker-")

@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from typer import Argument, Option, Typer
 
 from ctlpp.cli.options import Device, Force, RunFolder
-from ctlpp.cli.output import make_table, print_next, print_next_command, print_note, print_table, progress_bars
+from ctlpp.cli.output import (
+    make_table,
+    print_next,
+    print_next_command,
+    print_note,
+    print_table,
+    progress_bars,
+)
 from ctlpp.files import UserError
 from ctlpp.words import name_seeds, parse_seeds, plural
 

@@ -54,7 +54,7 @@ from ctlpp.plans.work import (
     count_workers,
     with_titles,
 )
-from ctlpp.plans.worker import Reply, SaveBeforeClosing, Task, read_files, versions, work_on_task
+from ctlpp.plans.worker import Assignment, Reply, SaveBeforeClosing, read_files, versions, work_on_piece
 from ctlpp.runs.history import Score, StepStats, tell
 from ctlpp.training.engine import find_device
 
@@ -158,7 +158,7 @@ class Dispatcher:
 
     def _submit(self, lease: Lease) -> None:
         piece = lease.piece
-        task = Task(
+        assignment = Assignment(
             piece=replace(piece, folder=piece.folder.absolute()),
             settings=self.settings,
             marker=self.marker,
@@ -166,10 +166,10 @@ class Dispatcher:
             digests=data_digests(piece.run),
             files=lease.files,
         )
-        key = f"work_on_task-{uuid4().hex}"
+        key = f"work_on_piece-{uuid4().hex}"
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of checkpoints that are sent, and large
-            lease.future = self.client.submit(work_on_task, task, key=key, pure=False)
+            lease.future = self.client.submit(work_on_piece, assignment, key=key, pure=False)
         self.leases[key] = lease
         lease.future.add_done_callback(self.messages.put)
 

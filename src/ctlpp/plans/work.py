@@ -74,7 +74,9 @@ class WorkSettings:
 class PieceOutcome:
     """How the work on a piece has ended."""
 
-    state: str  # done, busy (another process has it), failed, or machine: that has failed, not the piece
+    # done, busy (another process has it), failed, or machine: that has failed, not the piece.
+    # From a worker also: again (another worker is to go on), and send files (it does not see the folder).
+    state: str
     reason: str = ""
     traceback: tuple[str, ...] = ()  # if the failure is to be written beside the piece
 

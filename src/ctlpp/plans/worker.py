@@ -30,7 +30,7 @@ WORKING: set[str] = set()  # ids of the workers in this process that work on a p
 
 
 @dataclass(frozen=True, kw_only=True)
-class Task:
+class Assignment:
     """A piece for a worker, and what must hold there."""
 
     piece: Piece  # in the client's folder
@@ -42,7 +42,7 @@ class Task:
 
     @property
     def own_folder(self) -> Path:
-        """Where a worker that does not see the client's folder works: the same for the same task."""
+        """Where a worker that does not see the client's folder works: the same for the same work."""
         piece = self.piece
         facts = repr((replace(piece.run, seeds=()), piece.seeds, self.digests, piece.folder))
         return Path(tempfile.gettempdir(), "ctlpp-pieces", sha256(facts.encode()).hexdigest()[:24])
@@ -57,19 +57,19 @@ class Reply:
     files: dict[str, bytes] = field(default_factory=dict)  # of the piece, if the worker has its own folder
 
 
-def work_on_task(task: Task) -> Reply:
+def work_on_piece(assignment: Assignment) -> Reply:
     """Work on a piece, in the client's folder or in a folder of this machine."""
-    worker, piece = get_worker(), task.piece
-    if mismatch := find_mismatch(task, worker):
+    worker, piece = get_worker(), assignment.piece
+    if mismatch := find_mismatch(assignment, worker):
         return Reply(worker.address, PieceOutcome("machine", mismatch))
-    shared = sees_folder(task)
+    shared = sees_folder(assignment)
     if not shared:
-        if task.files is None:
+        if assignment.files is None:
             return Reply(worker.address, PieceOutcome("send files"))
-        piece = replace(piece, folder=task.own_folder)
-        _unpack(task.files, piece.folder)
-    reporter = Reporter(task.marker.stem, worker, worker.get_current_task())
-    settings = replace(task.settings, device=_device(task.settings, worker))
+        piece = replace(piece, folder=assignment.own_folder)
+        _unpack(assignment.files, piece.folder)
+    reporter = Reporter(assignment.marker.stem, worker, worker.get_current_task())
+    settings = replace(assignment.settings, device=_device(assignment.settings, worker))
     WORKING.add(worker.id)
     try:
         outcome = _wait_until_free(lambda: attempt(piece, settings, [reporter]))
@@ -87,9 +87,9 @@ def work_on_task(task: Task) -> Reply:
     return reply
 
 
-def sees_folder(task: Task) -> bool:
+def sees_folder(assignment: Assignment) -> bool:
     """Whether this machine has the client's folder."""
-    return task.marker.is_file()
+    return assignment.marker.is_file()
 
 
 def _wait_until_free(work: Callable[[], PieceOutcome]) -> PieceOutcome:
@@ -110,21 +110,21 @@ def _device(settings: WorkSettings, worker: Worker) -> str:
     return f"cuda:{int(worker.name) % gpus}" if gpus > 1 else settings.device
 
 
-def find_mismatch(task: Task, worker: Worker) -> str:
+def find_mismatch(assignment: Assignment, worker: Worker) -> str:
     """Why results of this worker would not be the client's, if there is a reason."""
     if worker.state.nthreads != 1:
         return f"it has {worker.state.nthreads} threads, each would train: start it with --nthreads 1"
     here = versions()
-    for name, wanted in task.versions.items():
+    for name, wanted in assignment.versions.items():
         if here[name] != wanted:
             return f"it has {name} {here[name]}, the client {wanted}: install the same"
-    run = task.piece.run
+    run = assignment.piece.run
     for file, checksum in run.code:
         path = Path(worker.local_directory, Path(file).name)
         if not path.is_file() or sha256(path.read_bytes()).hexdigest() != checksum:
             return f"it has another {path.name} than the client: another sweep may have brought it"
     for split, checksum in data_digests(run).items():
-        if task.digests[split] != checksum:
+        if assignment.digests[split] != checksum:
             return f"its {split} data of {run.variant} are not the client's"
     return ""
 
