@@ -113,10 +113,7 @@ def test_your_own_graph_is_a_variant(command: Command) -> None:
 MISTAKES = {  # of arguments: named as options, with what would be right
     "generate A --symbols 0": "--symbols 0: use 2 to 1000",
     "generate S --max-length 5": "--max-length 5 is odd: S has even lengths only; use 4 or 6",
-    "generate A --fill 0": "--fill 0.0: use a share above 0 and up to 1",
-    "generate A --train 0": "--train 0: use 1 to 1000000000",
     "generate A --format it's": "--format it's: choose from parquet, jsonl, text",
-    "generate A --order up": "--order up: choose from right-to-left, left-to-right",
     "generate A --symbols few": "Invalid value for '--symbols': ",
     "generate A --nope": "No such option: --nope",
     "show": "Missing argument 'VARIANT'; see ctlpp show --help",
