@@ -192,7 +192,7 @@ class TrainingDisplay:
     def __exit__(self, *problem: Any) -> None:
         self.live.__exit__(*problem)
 
-    def say(self, line: str) -> None:
+    def on_note(self, line: str) -> None:
         """Print one line about this run."""
         print_line(": ".join(filter(None, (self.title, line))), self.console)
 
@@ -205,17 +205,13 @@ class TrainingDisplay:
         self.due = monotonic() + FIRST
         resumed = f", resumed at step {step:,}" if step else ""
         parameters, steps = config["parameters"], config["recipe"]["steps"]
-        self.say(f"{parameters:,} parameters per seed, {steps:,} steps{resumed}")
-
-    def on_note(self, line: str) -> None:
-        """Pass a note on."""
-        self.say(line)
+        self.on_note(f"{parameters:,} parameters per seed, {steps:,} steps{resumed}")
 
     def on_step(self, stats: StepStats) -> None:
         """Remember where the run stands; without a terminal, say so soon and then now and again."""
         self.stats = stats
         if not self.is_live and monotonic() >= self.due:
-            self.say(", ".join([f"step {stats.step:,}", *self.speed(stats)]))
+            self.on_note(", ".join([f"step {stats.step:,}", *self.speed(stats)]))
             self.due = monotonic() + LATER
 
     def on_evaluate(self, step: int, scores: Sequence[Score]) -> None:
@@ -229,7 +225,7 @@ class TrainingDisplay:
         if self.stats is not None:
             parts += self.speed(self.stats)
             self.due = monotonic() + LATER
-        self.say(", ".join(parts))
+        self.on_note(", ".join(parts))
 
     def on_close(self) -> None:
         """Leave the last table where it is."""
