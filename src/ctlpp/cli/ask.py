@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from typer import Argument, Option
 
 from ctlpp.cli.options import DatasetFolder, Force
-from ctlpp.cli.output import make_table, print_next_command, print_table
+from ctlpp.cli.output import make_table, print_next, print_table
 from ctlpp.words import plural
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def ask(
         print_table(rows, f"Run it:   cd {shlex.quote(str(out))}", HARNESS)
     else:
         print_table(rows, f"Questions in {out / 'questions.jsonl'}. Answer in lines of", f"  {LINE}")
-    print_next_command("score", data, "ANSWERS", "--name", "NAME", "--out", "RUN")
+    print_next("score", data, "ANSWERS", "--name", "NAME", "--out", "RUN")
 
 
 def score(
@@ -104,7 +104,7 @@ def score(
     scores = compare(data, answers, out, name=name, seed=seed, reading=reading, force=force)
     print_scores(name, scores)
     print_table(f"Written to {out}.")
-    print_next_command("report", out, "--out", "report.html")
+    print_next("report", out, "--out", "report.html")
 
 
 def print_scores(name: str, scores: Scores) -> None:

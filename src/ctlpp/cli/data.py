@@ -15,7 +15,7 @@ from typer import Argument, Option
 
 from ctlpp.benchmark.variants import VARIANTS, Settings
 from ctlpp.cli.options import DatasetFolder, Force
-from ctlpp.cli.output import make_table, print_next_command, print_table, progress, working
+from ctlpp.cli.output import make_table, print_next, print_table, progress, working
 from ctlpp.files import UserError
 
 if TYPE_CHECKING:
@@ -159,9 +159,9 @@ def show(
     if out is not None:
         print_table(f"Drawn in {out}.")
     if Path(variant).is_dir():
-        print_next_command("check", variant)
+        print_next("check", variant)
     else:
-        print_next_command("generate", variant, "--out", f"data/{task.variant}")
+        print_next("generate", variant, "--out", f"data/{task.variant}")
 
 
 def print_splits(dataset: Dataset, folder: Path) -> None:
@@ -173,7 +173,7 @@ def print_splits(dataset: Dataset, folder: Path) -> None:
         shared = f"{dataset.shared('train', name):,}" if name in ("iid", "ood") else ""
         rows.add_row(name, f"{dataset.size(name):,}", *sizes, shared)
     print_table(title_of(dataset.task), rows, f"Written to {folder}.")
-    print_next_command("check", folder)
+    print_next("check", folder)
 
 
 def print_proof(proof: Proof, folder: Path) -> None:
@@ -196,7 +196,7 @@ def print_proof(proof: Proof, folder: Path) -> None:
         "The training and OOD graphs have no example in common; no other splits share what they must not.",
         f"{folder} is proved.",
     )
-    print_next_command("train", "lstm", folder, "--preset", "quick", "--out", "runs/lstm")
+    print_next("train", "lstm", folder, "--preset", "quick", "--out", "runs/lstm")
 
 
 def print_task(task: Task) -> None:

@@ -13,14 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from typer import Argument, Option, Typer
 
 from ctlpp.cli.options import Device, Force, RunFolder
-from ctlpp.cli.output import (
-    make_table,
-    print_next,
-    print_next_command,
-    print_note,
-    print_table,
-    progress_bars,
-)
+from ctlpp.cli.output import make_table, print_next, print_note, print_table, progress_bars
 from ctlpp.files import UserError
 from ctlpp.words import name_seeds, parse_seeds, plural
 
@@ -86,7 +79,7 @@ def analyze(
         print_note(note)
     print_study(study)
     print_table(f"Numbers and figures in {run / 'analysis' if out is None else out}.")
-    print_next_command("report", run, "--out", "report.html")
+    print_next("report", run, "--out", "report.html")
 
 
 def parse_seeds_of_run(text: str, have: Sequence[int]) -> list[int]:
@@ -221,7 +214,7 @@ def compare(one: Runs, other: Runs) -> None:
     few = min(side.seeds for row in found.values() for side in (row.one, row.other)) < FEWEST
     note = f"With fewer than {FEWEST} seeds in a run the intervals are not to be trusted."
     print_table(f"First: {one}", f"Second: {other}", means, rates, *[note] * few)
-    print_next_command("report", one, other, "--out", "report.html")
+    print_next("report", one, other, "--out", "report.html")
 
 
 def _mean(side: Summary) -> str:
@@ -262,7 +255,7 @@ def bench_data() -> None:
     from ctlpp.bench import compare_data
 
     print_table(*compare_data())
-    print_next_command("bench", "train")
+    print_next("bench", "train")
 
 
 @bench.command("train")
@@ -288,4 +281,4 @@ def bench_train(
     else:
         find_device(device)
         print_table(*bench.compare_cuda(bench.CROWDS if seeds is None else bench.crowd_sizes(seeds)))
-    print_next_command("reproduce", "all", "--plan")
+    print_next("reproduce", "all", "--plan")

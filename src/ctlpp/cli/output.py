@@ -60,14 +60,13 @@ def print_uncut(table: Table, console: Console) -> None:
     console.width = screen
 
 
-def print_next(step: str, end: str = "\n") -> None:
-    """What to do after this command, on the last line."""
+def print_next(*words: object) -> None:
+    """What to do after this command, on the last line: one sentence, or the words of a command of `ctlpp`."""
+    if len(words) == 1:
+        step, end = str(words[0]), "\n"
+    else:
+        step, end = shlex.join(["ctlpp", *map(str, words)]), " \\\n"  # a shell joins such lines
     print(fill(f"Next: {step}", Console().width - 2, end, indent=4))
-
-
-def print_next_command(*words: object) -> None:
-    """Which command of `ctlpp` to give next, such that a shell understands it, also on several lines."""
-    print_next(shlex.join(["ctlpp", *map(str, words)]), end=" \\\n")
 
 
 def print_note(line: str) -> None:

@@ -6,7 +6,7 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,7 +25,6 @@ from ctlpp.cli.output import (
     live,
     make_table,
     print_next,
-    print_next_command,
     print_table,
     solved,
     spread,
@@ -178,7 +177,7 @@ def report_outcome(outcome: Outcome, again: str) -> None:
 def print_plan(runs: Sequence[PlannedRun], out: Path, settings: WorkSettings) -> None:
     """Print what there is, what is to do and what it costs, also on a GPU that is not there."""
     from ctlpp.plans.pieces import run_status
-    from ctlpp.plans.planned import seconds
+    from ctlpp.plans.planned import DEVICES, START, seconds
     from ctlpp.reproduce.plan import plan
     from ctlpp.training.engine import find_device
 
@@ -186,23 +185,25 @@ def print_plan(runs: Sequence[PlannedRun], out: Path, settings: WorkSettings) ->
     if device != "cuda":
         device = "cuda" if find_device(device).type == "cuda" else "cpu"
     statuses = [run_status(out, run, settings.seeds_a_piece) for run in runs]
+    left = sum(status.missing for status in statuses)
+
+    def cost(device: str) -> str:
+        whole = sum(status.remaining(device) for status in statuses) + (START[device] if left else 0)
+        return f"about {duration(whole)} on {DEVICES[device]}"
+
     table = make_table("", "what", "seeds", "done", "left", "steps", "time")
     for name, rows in _rows(statuses).items():
         done = sum(len(status.finished) for status in rows)
-        if left := _seeds_left(rows):
-            time = duration(sum(status.remaining(device) for status in rows))
-        if done or left:
-            numbers = (f"{done + left}", f"{done}", f"{left}", f"{rows[0].run.steps:,}")
-            table.add_row(name, *numbers, time if left else "–")
-    left = _seeds_left(statuses)
-    notes = _notes(statuses)
-    notes.append(f"{plural(left)} to train: {_cost(statuses, device)}.")
+        missing = sum(status.missing for status in rows)
+        time = duration(sum(status.remaining(device) for status in rows)) if missing else "–"
+        if done or missing:
+            table.add_row(name, str(done + missing), str(done), str(missing), f"{rows[0].run.steps:,}", time)
+    notes = [*_notes(statuses), f"{plural(left)} to train: {cost(device)}."]
     if left and device == "cpu" and any(run.experiments and run.preset != "quick" for run in runs):
         small = duration(sum(seconds(run, len(run.seeds), "cpu") for run in plan("all", "quick")))
-        gpu = _cost(statuses, "cuda")
-        notes.append(f"With --device cuda {gpu}. With --scale quick a miniature: about {small}.")
+        notes.append(f"With --device cuda {cost('cuda')}. With --scale quick a miniature: about {small}.")
     print_table(table, *notes)
-    print_next_command(*(word for word in sys.argv[1:] if word != "--plan"))
+    print_next(*(word for word in sys.argv[1:] if word != "--plan"))
 
 
 def _rows(statuses: Sequence[RunStatus]) -> dict[str, list[RunStatus]]:
@@ -213,18 +214,6 @@ def _rows(statuses: Sequence[RunStatus]) -> dict[str, list[RunStatus]]:
         name = run.name if len(statuses) <= LISTED else ": ".join([*run.experiments[:1], run.model])
         rows.setdefault(name, []).append(status)
     return rows
-
-
-def _seeds_left(statuses: Iterable[RunStatus]) -> int:
-    return sum(len(one.run.seeds) - len(one.finished) for one in statuses if not one.run.ended)
-
-
-def _cost(statuses: Sequence[RunStatus], device: str) -> str:
-    from ctlpp.plans.planned import DEVICES, START
-
-    whole = sum(status.remaining(device) for status in statuses)
-    start = START[device] if _seeds_left(statuses) else 0
-    return f"about {duration(whole + start)} on {DEVICES[device]}"
 
 
 def _notes(statuses: Sequence[RunStatus]) -> list[str]:

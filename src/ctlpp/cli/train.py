@@ -17,7 +17,7 @@ from ctlpp.cli.output import (
     TrainingDisplay,
     clock,
     make_table,
-    print_next_command,
+    print_next,
     print_note,
     print_table,
     table_by_length,
@@ -129,7 +129,7 @@ def print_run(run: Any, out: Path) -> None:
         scores = [score for score in scores if score.seed in chosen]
         notes.insert(0, f"Of every {restarts} seeds the one of lowest training loss: {name_seeds(chosen)}.")
     print_table(title, table_by_length(scores), *notes)
-    print_next_command("analyze", out)
+    print_next("analyze", out)
 
 
 def evaluate(
@@ -160,7 +160,7 @@ def evaluate(
     seeds = plural(len(trained.crowd.seeds))
     title = f"{trained.config['model']}, {seeds} after {trained.step:,} steps, on {data}"
     print_table(title, table_by_length(scores))
-    print_next_command("analyze", run)
+    print_next("analyze", run)
 
 
 def models(
@@ -184,7 +184,7 @@ def models(
         rows.add_row(spec.name, f"{parameters(model):,}", spec.about)
     title = f"Preset {preset}, {functions} functions, {symbols} symbols"
     print_table(title, rows, "Your own model: package.module:factory, see docs/concepts/crowds-of-seeds.md")
-    print_next_command("train", "lstm", "R", "--preset", "quick", "--out", "runs/lstm-R")
+    print_next("train", "lstm", "R", "--preset", "quick", "--out", "runs/lstm-R")
 
 
 def parse_pairs(option: str, pairs: Iterable[str], taken: Collection[str] = ()) -> dict[str, Any]:

@@ -60,6 +60,11 @@ class RunStatus:
         done = {seed for piece in self.found if piece.finished for seed in piece.seeds}
         return tuple(seed for seed in self.run.seeds if seed in done)
 
+    @property
+    def missing(self) -> int:
+        """How many seeds are still to be trained."""
+        return 0 if self.run.ended else len(self.run.seeds) - len(self.finished)
+
     def remaining(self, device: str) -> float:
         """Seconds for what is to do."""
         run = self.run
