@@ -45,9 +45,9 @@ def commands(page: str) -> str:
     """Every command with its arguments and options."""
     import typer
 
-    from ctlpp.cli.main import app
+    from ctlpp.cli.main import make_app
 
-    root = typer.main.get_command(app)
+    root = typer.main.get_command(make_app())
     return "\n\n".join(_command(f"ctlpp {name}", one) for name, one in root.commands.items())
 
 

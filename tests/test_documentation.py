@@ -87,10 +87,10 @@ def test_every_link_within_the_repository_leads_somewhere() -> None:
 
 
 def test_readme_and_architecture_name_every_command_and_every_folder() -> None:
-    from ctlpp.cli.main import app
+    from ctlpp.cli.main import make_app
 
     readme = (ROOT / "README.md").read_text()
-    for command in app.registered_commands:
+    for command in make_app().registered_commands:
         assert command.callback is not None
         assert f"`ctlpp {command.callback.__name__}" in readme
     tree = (ROOT / "docs" / "project" / "architecture.md").read_text()

@@ -75,11 +75,11 @@ def test_every_page_can_be_reached_from_the_first(site: dict[Path, Page]) -> Non
 
 
 def test_the_reference_has_every_public_name_and_every_command(site: dict[Path, Page]) -> None:
-    from ctlpp.cli.main import app
+    from ctlpp.cli.main import make_app
 
     page = next(page for file, page in site.items() if file.parts[-2:] == ("reference", "python.html"))
     public = [name for name in ctlpp.__all__ if not name.startswith("__")]
     assert [name for name in public if f"ctlpp.{name}" not in page.anchors] == []
     page = next(page for file, page in site.items() if file.name == "command-line.html")
-    names = {command.callback.__name__ for command in app.registered_commands if command.callback}
+    names = {command.callback.__name__ for command in make_app().registered_commands if command.callback}
     assert names <= {anchor.removeprefix("ctlpp-") for anchor in page.anchors}

@@ -19,14 +19,7 @@ from ctlpp.cli import main as entry
 from ctlpp.files import TimeUp
 
 Command = Callable[..., Any]
-COMMANDS = [
-    *("generate", "check", "show", "train", "evaluate", "analyze", "report", "models"),
-    *("bench", "bench data", "bench train"),
-]
-
-
-def python(code: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+COMMANDS = [*entry.COMMANDS, "bench data", "bench train"]
 
 
 def test_help_is_quick() -> None:
@@ -39,72 +32,84 @@ def test_help_is_quick() -> None:
     assert min(processor_seconds() for _ in range(3)) < 0.5
 
 
-def test_help_needs_neither_torch_nor_the_other_heavy_libraries() -> None:
-    code = """
+LOADED = """
 import sys
 from ctlpp.cli.main import main
-sys.argv = ["ctlpp", "--help"]
+sys.argv = ["ctlpp", *{arguments}]
 try:
     main()
 finally:
-    loaded = {"torch", "pyarrow", "numpy", "scipy", "matplotlib"} & set(sys.modules)
+    loaded = {modules} & set(sys.modules)
     assert not loaded, loaded
 """
-    done = python(code)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "modules"),
+    [
+        (["--help"], {"torch", "pyarrow", "numpy", "scipy", "matplotlib"}),
+        (["report", "--help"], {"ctlpp.cli.data", "ctlpp.cli.train", "ctlpp.cli.reproduce"}),
+    ],
+)
+def test_help_loads_no_heavy_library_and_a_command_no_other(arguments: list[str], modules: set[str]) -> None:
+    code = LOADED.format(arguments=arguments, modules=modules)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "Usage: ctlpp" in done.stdout
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_help_shows_an_example(command: Command, name: str) -> None:
-    done = command(*name.split(), "--help")
+def test_help_fits_a_screen_and_shows_an_example(
+    command: Command, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERMINAL_WIDTH", "80")
+    done = command(name, "--help")
     assert done.code == 0
+    lines = done.out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert len(lines) < 100
     body = done.out.partition("Usage:")[2].partition("\n")[2]
     assert f"ctlpp {name}" in " ".join(body.split())
     assert "<bool>" not in body.lower()
 
 
-def test_the_main_help_names_every_command(command: Command) -> None:
-    done = command("--help")
-    for name in COMMANDS:
-        assert name.split()[0] in done.out
-
-
-def test_without_arguments_the_help_is_shown(command: Command) -> None:
-    done = command()
+@pytest.mark.parametrize("arguments", ["", "--help"])
+def test_the_main_help_names_every_command(command: Command, arguments: str) -> None:
+    done = command(arguments)
     assert (done.code, done.err) == (0, "")
-    assert "Usage: ctlpp" in done.out
+    words = done.out.split()
+    assert {*entry.COMMANDS} <= {*words}
+    assert "124 the minutes allowed are over" in " ".join(words)
 
 
 def test_the_version_is_printed(command: Command) -> None:
     assert command("--version").out == f"ctlpp {ctlpp.__version__}\n"
 
 
-def test_an_interrupted_command_exits_with_130(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("ctlpp.storage.proof.check", interrupt)
-    done = command("check", "data")
-    assert (done.code, done.out, done.err) == (130, "", "ctlpp: interrupted\n")
-
-
-def test_the_end_of_the_allowed_time_has_an_exit_code_of_its_own(
-    command: Command, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("stop", "code", "line"),
+    [
+        (KeyboardInterrupt(), 130, "interrupted"),
+        (TimeUp("the time is up; go on with: ctlpp check data"), 124, "the time is up; go on with: "),
+    ],
+)
+def test_a_command_that_is_stopped_says_so_in_one_line(
+    command: Command, monkeypatch: pytest.MonkeyPatch, stop: BaseException, code: int, line: str
 ) -> None:
-    def stop(*_: object, **__: object) -> None:
-        raise TimeUp("the time is up; go on with: ctlpp check data")
+    def check(folder: Path) -> None:
+        raise stop
 
-    monkeypatch.setattr("ctlpp.storage.proof.check", stop)
+    monkeypatch.setattr("ctlpp.storage.proof.check", check)
     done = command("check", "data")
-    assert (done.code, done.err) == (124, "ctlpp: the time is up; go on with: ctlpp check data\n")
-    assert "124 the minutes allowed are over" in " ".join(command("--help").out.split())
+    assert (done.code, done.out, done.err.count("\n")) == (code, "", 1)
+    assert done.err.startswith(f"ctlpp: {line}")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="no SIGTERM")
-def test_sigterm_is_told_in_one_line_and_leaves_nothing_behind(tmp_path: Path) -> None:
-    asked = "-m ctlpp generate A --protocol clean --train 3000000 --functions 64 --out deep/data"
-    command = [sys.executable, *asked.split()]
+def test_sigterm_is_one_line_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    arguments = "-m ctlpp generate A --protocol clean --train 3000000 --functions 64 --out deep/data"
+    command = [sys.executable, *arguments.split()]
     process = subprocess.Popen(command, cwd=tmp_path, stdout=PIPE, stderr=PIPE, text=True)
     while not list(tmp_path.glob("deep/.data.*.part/train.parquet")):
         assert process.poll() is None, process.communicate()
@@ -116,10 +121,7 @@ def test_sigterm_is_told_in_one_line_and_leaves_nothing_behind(tmp_path: Path) -
 
 
 def test_a_bug_of_ours_keeps_its_traceback(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    def stumble(*_: object, **__: object) -> None:
-        int("seven")  # a ValueError that is nobody's mistake but ours
-
-    monkeypatch.setattr("ctlpp.storage.proof.check", stumble)
+    monkeypatch.setattr("ctlpp.storage.proof.check", lambda folder: int("seven"))
     with pytest.raises(ValueError, match="invalid literal"):
         command("check", "data")
 

@@ -9,24 +9,17 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from tests.plans.small import DATA as SMALL
 
 import ctlpp
 from ctlpp.cli.sweep import overview
-from ctlpp.plans.sweep import plan_sweep
+from ctlpp.plans.sweep_file import plan_sweep
 from ctlpp.plans.sweep_folder import Sweep
 from ctlpp.plans.work import WorkSettings
 
 Command = Callable[..., Any]
 Refused = Callable[..., str]
-DATA = {
-    "protocol": "clean",
-    "symbols": 4,
-    "functions": 8,
-    "max_length": 3,
-    "train": 200,
-    "iid": 20,
-    "ood": 20,
-}
+DATA = {"protocol": "clean"} | dict(SMALL)
 LINES = "\n".join(f"{name} = {json.dumps(value)}" for name, value in DATA.items())
 FILE = f"""
 [sweep]
@@ -96,7 +89,7 @@ def test_whatever_the_cutting_the_merged_run_is_the_same_also_with_seeds_of_tomo
     assert overview(today, 1.0).startswith("3 of 3 seeds, 0 pieces running, ")
 
 
-def test_from_python_a_row_a_seed_comes_back() -> None:
+def test_from_python_a_row_per_seed_comes_back() -> None:
     rows = ctlpp.sweep([ROW | {"name": "one", "seeds": [3, 5]}], "out", on="", device="cpu")
     assert [(row["run"], row["model"], row["variant"], row["seed"]) for row in rows] == [
         ("one", "lstm", "R", 3),
@@ -105,7 +98,7 @@ def test_from_python_a_row_a_seed_comes_back() -> None:
     assert 0 <= rows[0]["ood"] <= 1
 
 
-def test_a_python_file_and_a_dataset_folder_of_ones_own(command: Command) -> None:
+def test_a_python_file_may_name_a_dataset_folder_whose_data_must_stay_the_same(command: Command) -> None:
     ctlpp.generate("R", **DATA).save("data")
     rows = [ROW | {"variant": "data", "data": {}, "name": "stored", "seeds": 1}]
     Path("mine.py").write_text(f"RUNS = {rows!r}")
@@ -148,11 +141,7 @@ GRID = "the data of lstm-R-steps4-warmup2-lr0.001-width8"
         ("seeds = 3", "seeds = 0", "file.toml: --seeds 0: write 25 (that is 0 … 24), 3,7,9, 25-49 or 7-7, "),
         ("train = 200", "train = 999999", f"{GRID}: --train 999999: only "),
         ("[sweep]", "[sweep", "file.toml cannot be read: "),
-        (
-            FILE[FILE.index("[[run]]") :],
-            FILE[FILE.index("[[run]]") :] * 2,
-            "file.toml: two runs are called long: ",
-        ),
+        (LAST, LAST * 2, "file.toml: two runs are called long: "),
         (FILE, "[sweep]\nmodels = ['lstm']", "file.toml: there are no runs: give models and variants, "),
         (FILE, "[[run]]\nmodel = 'lstm'", "file.toml: a run has no variant: give it one, as text"),
     ],
@@ -165,28 +154,17 @@ def test_a_mistake_in_the_file_is_one_line_and_nothing_is_started(
     assert refused("sweep", "file.toml", "--out", "out", *HERE).startswith(line)
 
 
-def test_a_file_that_is_not_there_is_one_line(refused: Refused) -> None:
-    line = "none.toml is no file: name a sweep file, TOML or Python with a list RUNS"
-    assert refused("sweep", "none.toml", "--out", "out", *HERE) == line
-
-
 @pytest.mark.parametrize(
-    ("more", "line"),
+    ("arguments", "line"),
     [
-        ("--on nowhere", "--on nowhere: choose from local, tcp://HOST:PORT, or a TOML file of a queue"),
-        ("--on none.toml --plan", "--on none.toml cannot be read: [Errno 2] No such file"),
-        ("--on file.toml --plan", "--on file.toml: system None: choose from slurm, "),
-        ("--only ndr/R", "--only ndr/R: the sweep has lstm/R, gru/A; or give the name of a run (see --plan)"),
-        ("--workers 0", "--workers 0: must be 1 or more"),
+        ("none.toml --out out", "none.toml is no file: name a sweep file, TOML or Python with a list RUNS"),
+        ("file.toml --out .", ". holds other files (file.toml, …): choose an empty or a new folder as --out"),
+        ("file.toml --out out --on x", "--on x: choose from local, tcp://HOST:PORT, or a TOML file of a"),
+        ("file.toml --out out --on x.toml --plan", "--on x.toml cannot be read: [Errno 2] No such file"),
+        ("file.toml --out out --on file.toml --plan", "--on file.toml: system None: choose from slurm, "),
+        ("file.toml --out out --only ndr/R", "--only ndr/R: the sweep has lstm/R, gru/A; or give the name"),
+        ("file.toml --out out --workers 0", "--workers 0: must be 1 or more"),
     ],
 )
-def test_a_mistake_on_the_command_line_is_one_line(refused: Refused, more: str, line: str) -> None:
-    assert refused("sweep", "file.toml", "--out", "out", *more.split()).startswith(line)
-
-
-def test_another_folder_is_left_alone(command: Command) -> None:
-    Path("src").mkdir()
-    Path("src/thesis.tex").touch()
-    done = command("sweep", "file.toml", "--out", "src", *HERE)
-    line = "src holds other files (thesis.tex, …): choose an empty or a new folder as --out"
-    assert (done.code, done.err) == (2, f"ctlpp: {line}\n")
+def test_a_mistake_on_the_command_line_is_one_line(refused: Refused, arguments: str, line: str) -> None:
+    assert refused("sweep", arguments).startswith(line)

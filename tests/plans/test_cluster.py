@@ -1,4 +1,4 @@
-"""Plans on a real cluster whose workers, scheduler and client die, run out of disk, or are unfit."""
+"""Plans on a real cluster whose workers, scheduler and client die, have no disk space, or other versions."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from tests.plans.crew import Cluster
+from tests.plans.local_cluster import Cluster
 from tests.plans.small import DATA, small_run
 
 import ctlpp
 from ctlpp.files import UserError
 from ctlpp.plans.pieces import Piece
 from ctlpp.plans.planned import PlannedRun
-from ctlpp.plans.sweep import plan_sweep, read_sweep
+from ctlpp.plans.sweep_file import plan_sweep, read_sweep
 from ctlpp.plans.work import MachineError, Outcome, WorkSettings, carry_out
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="no signals, no forks")
@@ -34,34 +34,34 @@ OFTEN = ("checkpoint_minutes", 0.0005)
 
 
 @pytest.fixture(scope="module")
-def standing() -> Iterator[Cluster]:
+def running_cluster() -> Iterator[Cluster]:
     cluster = Cluster()
     yield cluster
     cluster.close()
 
 
 @pytest.fixture
-def cluster(standing: Cluster) -> Iterator[Cluster]:
+def cluster(running_cluster: Cluster) -> Iterator[Cluster]:
     """A scheduler that has no workers yet."""
-    yield standing
-    standing.send_away()
+    yield running_cluster
+    running_cluster.kill_workers()
 
 
 class Log:
     """What observers of all pieces were told; calls `react` at every step."""
 
-    def __init__(self, react: Callable[[str, int], None] = lambda where, step: None) -> None:
+    def __init__(self, react: Callable[[str, int], None] = lambda worker, step: None) -> None:
         self.react = react
-        self.places: list[str] = []
+        self.workers: list[str] = []
         self.starts: list[int] = []
         self.notes: list[str] = []
 
     def watch(self, title: str, piece: Piece) -> object:
         return SimpleNamespace(
-            placed=self.places.append,
+            assigned=self.workers.append,
             on_start=lambda config, step: self.starts.append(step),
             on_note=self.notes.append,
-            on_step=lambda stats: self.react(self.places[-1], stats.step),
+            on_step=lambda stats: self.react(self.workers[-1], stats.step),
         )
 
 
@@ -87,7 +87,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return results(out)
 
 
-@pytest.mark.parametrize("fault", ["", "apart"])
+@pytest.mark.parametrize("fault", ["", "own folder"])
 def test_results_equal_those_of_one_process_also_if_workers_do_not_see_the_folder(
     cluster: Cluster, tmp_path: Path, fault: str
 ) -> None:
@@ -100,10 +100,10 @@ def test_results_equal_those_of_one_process_also_if_workers_do_not_see_the_folde
     carry_out(plan, tmp_path / "one", replace(PLAIN, seeds_a_piece=2))
     assert results(tmp_path / "many") == results(tmp_path / "one")
     assert train(cluster, tmp_path / "many", *plan, seeds_a_piece=2) == Outcome(seeds=5)
-    assert not list(tmp_path.rglob("*.mark"))
+    assert not list(tmp_path.rglob("*.marker"))
 
 
-@pytest.mark.parametrize("fault", ["", "apart"])
+@pytest.mark.parametrize("fault", ["", "own folder"])
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_piece_whose_worker_is_killed_or_asked_to_leave_goes_on_elsewhere(
     cluster: Cluster, tmp_path: Path, undisturbed: Any, fault: str, number: signal.Signals
@@ -111,9 +111,9 @@ def test_a_piece_whose_worker_is_killed_or_asked_to_leave_goes_on_elsewhere(
     cluster.add(fault)
     killed: list[int] = []
 
-    def kill(where: str, step: int) -> None:
+    def kill(worker: str, step: int) -> None:
         if not killed and step > 30:
-            process = cluster.workers[where]
+            process = cluster.workers[worker]
             cluster.add(fault)
             os.kill(process.pid or 0, number)
             killed.append(step)
@@ -130,16 +130,15 @@ def test_a_worker_with_a_full_disk_takes_no_more_pieces_and_blames_none(
     cluster: Cluster, tmp_path: Path, undisturbed: Any
 ) -> None:
     cluster.add("disk")
-    full, log = cluster.address, Log()
-    (full,) = cluster.workers
+    (full,), log = cluster.workers, Log()
 
-    def more(where: str, step: int) -> None:
+    def more(worker: str, step: int) -> None:
         if len(cluster.workers) == 1:
             cluster.add()
 
     log.react = more
     assert len(train(cluster, tmp_path, LONG, log=log).done) == 1
-    assert log.places[0] == full != log.places[-1]
+    assert log.workers[0] == full != log.workers[-1]
     (line,) = [line for line in log.notes if "takes no more pieces" in line]
     assert line.startswith(f"{full} takes no more pieces: cannot write {tmp_path}/runs/")
     assert "File too large" in line
@@ -158,11 +157,11 @@ def test_a_worker_that_would_compute_something_else_is_refused_in_one_line(
     cluster: Cluster, tmp_path: Path, fault: str, threads: int, line: str
 ) -> None:
     cluster.add(fault, threads)
-    (where,) = cluster.workers
+    (worker,) = cluster.workers
     log = Log()
     with pytest.raises(MachineError, match=f"^{re.escape(line)}$"):
         train(cluster, tmp_path, LONG, log=log)
-    assert log.notes == [f"{where} takes no more pieces: {line}"]
+    assert log.notes == [f"{worker} takes no more pieces: {line}"]
     assert not list(tmp_path.rglob("config.json"))
     assert not list(tmp_path.rglob("*.failed.json"))
 
@@ -216,7 +215,7 @@ def test_when_the_scheduler_is_killed_the_same_command_goes_on_with_another(
     first, second = Cluster(), Cluster()
     try:
         first.add()
-        log = Log(lambda where, step: first.scheduler.kill() if step == 20 else None)
+        log = Log(lambda worker, step: first.scheduler.kill() if step == 20 else None)
         with pytest.raises(MachineError, match=r"^the scheduler is gone: the same command goes on when"):
             train(first, tmp_path, LONG, log=log)
         second.add()
@@ -232,11 +231,10 @@ def test_when_the_scheduler_is_killed_the_same_command_goes_on_with_another(
 def test_when_the_client_is_killed_workers_save_and_stop_and_the_same_command_goes_on(
     cluster: Cluster, tmp_path: Path
 ) -> None:
-    row = 'name = "one"\nmodel = "lstm"\nvariant = "R"\nseeds = 2\npreset = "quick"\nsteps = 400\n'
-    data = "".join(f"{name} = {value}\n" for name, value in DATA)
-    (tmp_path / "file.toml").write_text(f'[[run]]\n{row}[run.data]\nprotocol = "clean"\n{data}')
+    row = {"name": "one", "model": "lstm", "variant": "R", "seeds": 2, "preset": "quick", "steps": 400}
+    (tmp_path / "file.py").write_text(f"RUNS = {[row | {'data': dict(DATA)}]}")
     more = ("--on", cluster.address, "--device", "cpu")
-    command = [sys.executable, "-m", "ctlpp", "sweep", "file.toml", "--out", "out", *more]
+    command = [sys.executable, "-m", "ctlpp", "sweep", "file.py", "--out", "out", *more]
     cluster.add()
     piece = tmp_path / "out" / ".pieces" / "runs" / "one" / "0-1"
     with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL) as client:
@@ -249,7 +247,7 @@ def test_when_the_client_is_killed_workers_save_and_stop_and_the_same_command_go
     (saved,) = piece.glob("checkpoint/*.json")
     assert saved.stem < "step-000000400"
     log = Log()
-    (run,) = read_sweep(tmp_path / "file.toml")
+    (run,) = read_sweep(tmp_path / "file.py")
     assert len(train(cluster, tmp_path / "out" / ".pieces", run, log=log).done) == 1
     assert log.starts == [int(saved.stem.removeprefix("step-"))]
 
@@ -257,13 +255,13 @@ def test_when_the_client_is_killed_workers_save_and_stop_and_the_same_command_go
 def test_two_clients_on_one_folder_do_not_do_the_same_work(cluster: Cluster, tmp_path: Path) -> None:
     cluster.add()
     plan = [LONG, small_run(0, variant="A")]
-    inner: list[Outcome] = []
+    others: list[Outcome] = []
 
-    def another(where: str, step: int) -> None:
-        if not inner:
-            inner.append(Outcome())
-            inner.append(train(cluster, tmp_path, LONG))
+    def another(worker: str, step: int) -> None:
+        if not others:
+            others.append(Outcome())  # once
+            others.append(train(cluster, tmp_path, LONG))
 
     outcome = train(cluster, tmp_path, *plan, log=Log(another))
     assert len(outcome.done) == 2
-    assert (inner[1].done, inner[1].busy) == ([], [outcome.done[0]])
+    assert (others[1].done, others[1].busy) == ([], [outcome.done[0]])

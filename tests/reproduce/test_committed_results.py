@@ -13,7 +13,7 @@ import pytest
 from matplotlib.image import imread
 from typer.testing import CliRunner
 
-from ctlpp.cli.main import app
+from ctlpp.cli.main import make_app
 from ctlpp.reproduce.drawings import FORMATS, NAMES, draw_all
 from ctlpp.reproduce.page import render
 from ctlpp.reproduce.results import Results, correlations_table, load_results, results_table
@@ -69,7 +69,7 @@ def test_the_commands_that_the_page_names_are_understood() -> None:
     commands = re.findall(r"^\| `ctlpp (.+?)` \|", PAGE.read_text(), re.MULTILINE)
     assert len(commands) == 3
     for command in commands:
-        found = CliRunner().invoke(app, [*command.split(), "--plan"])
+        found = CliRunner().invoke(make_app(), [*command.split(), "--plan"])
         assert found.exit_code == 0, found.output
 
 

@@ -8,18 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from typer import Argument, Option
 
-from ctlpp.cli.data import Force
+from ctlpp.cli.options import DatasetFolder, Force
 from ctlpp.cli.output import make_table, print_next, print_table
 from ctlpp.words import plural
 
 if TYPE_CHECKING:
     from ctlpp.questions.answers import Row, Scores
 
-Dataset = Annotated[Path, Argument(metavar="DIR", help="A dataset folder.")]
+HARNESS = """  lm_eval --tasks ctlpp --include_path . --log_samples --output_path log \\
+    --model hf --model_args pretrained=MODEL
+Score it: ANSWERS are the samples in log"""
 
 
 def ask(
-    data: Dataset,
+    data: DatasetFolder,
     out: Annotated[Path, Option(help="The folder to write.", metavar="DIR")],
     style: Annotated[
         Literal["tables", "examples"],
@@ -70,20 +72,15 @@ def ask(
     rows = make_table("", "split", "questions")
     for split, number in asked.items():
         rows.add_row(split, f"{number:,}")
-    here, place = shlex.quote(str(out)), shlex.quote(str(data))
-    steps = [f"Questions in {out / 'questions.jsonl'}. Answer in lines of", f"  {LINE}"]
     if format == "lm-eval":
-        steps = [
-            f"Run it:   cd {here}",
-            "  lm_eval --tasks ctlpp --include_path . --log_samples --output_path log \\",
-        ]
-        steps += ["    --model hf --model_args pretrained=MODEL", "Score it: ANSWERS are the samples in log"]
-    print_table(rows, *steps)
-    print_next(f"ctlpp score {place} ANSWERS --name NAME --out RUN")
+        print_table(rows, f"Run it:   cd {shlex.quote(str(out))}", HARNESS)
+    else:
+        print_table(rows, f"Questions in {out / 'questions.jsonl'}. Answer in lines of", f"  {LINE}")
+    print_next("score", data, "ANSWERS", "--name", "NAME", "--out", "RUN")
 
 
 def score(
-    data: Dataset,
+    data: DatasetFolder,
     answers: Annotated[
         list[Path],
         Argument(metavar="ANSWERS…", help="JSON lines with id and answer, or the samples lm-eval logs."),
@@ -107,7 +104,7 @@ def score(
     scores = compare(data, answers, out, name=name, seed=seed, reading=reading, force=force)
     print_scores(name, scores)
     print_table(f"Written to {out}.")
-    print_next(f"ctlpp report {shlex.quote(str(out))} --out report.html")
+    print_next("report", out, "--out", "report.html")
 
 
 def print_scores(name: str, scores: Scores) -> None:

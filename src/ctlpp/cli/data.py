@@ -6,15 +6,15 @@ import inspect
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import Field, fields
-from functools import cache, wraps
+from functools import wraps
 from pathlib import Path
-from shlex import quote
 from textwrap import shorten
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_type_hints
 
 from typer import Argument, Option
 
 from ctlpp.benchmark.variants import VARIANTS, Settings
+from ctlpp.cli.options import DatasetFolder, Force
 from ctlpp.cli.output import make_table, print_next, print_table, progress, working
 from ctlpp.files import UserError
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 GRAPH = f"{', '.join(VARIANTS)}, or a TOML file with your own graph"
 Variant = Annotated[str, Argument(metavar="VARIANT", help=f"{GRAPH}; or a dataset folder.")]
-Force = Annotated[bool, Option("--force", help="Replace what is there, if it is of the same kind.")]
 Data = dict[str, Any]  # the settings of a dataset that stand on the command line
 COMMON = ("symbols", "functions", "max_length", "train", "iid", "ood", "seed", "protocol")
 TASK = ("symbols", "functions", "max_length", "seed", "shared_functions", "shared_symbols", "ood_max_length")
@@ -60,7 +59,6 @@ def data_options(
     return decorate
 
 
-@cache
 def _parameter(setting: Field[Any], shown: bool) -> inspect.Parameter:
     """The option for a setting. Its default is None, so that those that were given are known."""
     hint = _KINDS[setting.name]
@@ -106,7 +104,7 @@ def generate(
     print_splits(dataset, out)
 
 
-def check(folder: Annotated[Path, Argument(metavar="DIR", help="A dataset folder.")]) -> None:
+def check(folder: DatasetFolder) -> None:
     """Prove a dataset folder from its task.json alone; fail with the first offending example.
 
     Proved are: outputs, membership in the sampling graph, no duplicates, disjoint splits, the fill rule,
@@ -160,10 +158,10 @@ def show(
         print_solutions(task)
     if out is not None:
         print_table(f"Drawn in {out}.")
-    if not Path(variant).is_dir():
-        print_next(f"ctlpp generate {quote(variant)} --out data/{quote(task.variant)}")
+    if Path(variant).is_dir():
+        print_next("check", variant)
     else:
-        print_next(f"ctlpp check {quote(variant)}")
+        print_next("generate", variant, "--out", f"data/{task.variant}")
 
 
 def print_splits(dataset: Dataset, folder: Path) -> None:
@@ -175,7 +173,7 @@ def print_splits(dataset: Dataset, folder: Path) -> None:
         shared = f"{dataset.shared('train', name):,}" if name in ("iid", "ood") else ""
         rows.add_row(name, f"{dataset.size(name):,}", *sizes, shared)
     print_table(title_of(dataset.task), rows, f"Written to {folder}.")
-    print_next(f"ctlpp check {quote(str(folder))}")
+    print_next("check", folder)
 
 
 def print_proof(proof: Proof, folder: Path) -> None:
@@ -198,12 +196,12 @@ def print_proof(proof: Proof, folder: Path) -> None:
         "The training and OOD graphs have no example in common; no other splits share what they must not.",
         f"{folder} is proved.",
     )
-    print_next(f"ctlpp train lstm {quote(str(folder))} --preset quick --out runs/lstm")
+    print_next("train", "lstm", folder, "--preset", "quick", "--out", "runs/lstm")
 
 
 def print_task(task: Task) -> None:
     """Groups, edges, counts and examples."""
-    groups = make_table("Groups", "group", "functions", "names", left=2, wrap="names")
+    groups = make_table("Groups", "group", "functions", "names", left=2, wrap=("names",))
     for group, names in task.groups.items():
         groups.add_row(group, str(len(names)), shorten(" ".join(names), 300, placeholder=" …"))
     edges = make_table("Edges", "from", "to", "in", "restricted", left=4)
@@ -214,9 +212,8 @@ def print_task(task: Task) -> None:
     counts = make_table("Distinct examples", "length", "training", "OOD")
     for length in sorted({*task.train_graph.lengths, *task.ood_graph.lengths}):
         counts.add_row(str(length), *(f"{task.language(name).count(length):,}" for name in ("train", "ood")))
-    examples = make_table("Examples", "graph", "example", "that is", "groups in order", left=4)
-    for column in examples.columns[1:]:
-        column.no_wrap = False
+    texts = ("example", "that is", "groups in order")
+    examples = make_table("Examples", "graph", *texts, wrap=texts)
     for name, graph in (("train", "training"), ("ood", "OOD")):
         examples.add_row(graph, *(shorten(text, 300, placeholder=" …") for text in _example(task, name)))
     print_table(title_of(task), groups, edges, counts, examples)

@@ -1,31 +1,33 @@
-"""`ctlpp analyze`, `report` and `bench`: look inside runs, at all of them on a page, and at speed."""
+"""`ctlpp analyze`, `report`, `compare` and `bench`: look inside a run, at many, at two, and at speed."""
 
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 import webbrowser
 from collections import Counter
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from typer import Argument, Option, Typer
 
-from ctlpp.cli.data import Force
-from ctlpp.cli.output import make_table, print_next, print_note, print_table, progress
-from ctlpp.cli.train import Device, parse_seeds_of_run
+from ctlpp.cli.options import Device, Force, RunFolder
+from ctlpp.cli.output import make_table, print_next, print_note, print_table, progress_bars
 from ctlpp.files import UserError
-from ctlpp.words import plural
+from ctlpp.words import name_seeds, parse_seeds, plural
 
 if TYPE_CHECKING:
     from ctlpp.analysis.analysis import Study
+    from ctlpp.statistics.summary import Interval, Summary
+
+Runs = Annotated[
+    Path, Argument(metavar="RUN", help="A run folder; or one with runs that differ in seeds only.")
+]
 
 
 def analyze(
-    run: Annotated[Path, Argument(metavar="RUN", help="A run folder, as `ctlpp train` writes it.")],
+    run: RunFolder,
     out: Annotated[
         Path | None, Option(help="The folder to write. [default: RUN/analysis]", metavar="DIR")
     ] = None,
@@ -59,15 +61,7 @@ def analyze(
     from ctlpp.figures.run import analyze_run
     from ctlpp.runs.folder import read_config
 
-    with ExitStack() as bars:
-
-        def computing(total: int) -> Callable[[float], None]:
-            return bars.enter_context(progress(f"Analysing {plural(total)}", total))
-
-        def drawing(total: int) -> Callable[[float], None]:
-            bars.close()
-            return bars.enter_context(progress(f"Drawing {total} figures", total))
-
+    with progress_bars() as start:
         study = analyze_run(
             run,
             out,
@@ -78,14 +72,26 @@ def analyze(
             force=force,
             device=device,
             workers=min(os.cpu_count() or 1, 4),
-            computing=computing,
-            drawing=drawing,
+            computing=lambda total: start(f"Analysing {plural(total)}", total),
+            drawing=lambda total: start(f"Drawing {total} figures", total),
         )
     for note in study.analysis.notes:
         print_note(note)
     print_study(study)
     print_table(f"Numbers and figures in {run / 'analysis' if out is None else out}.")
-    print_next(f"ctlpp report {shlex.quote(str(run))} --out report.html")
+    print_next("report", run, "--out", "report.html")
+
+
+def parse_seeds_of_run(text: str, have: Sequence[int]) -> list[int]:
+    """As `parse_seeds`, for an existing run: a count beyond its seeds may have meant a single seed."""
+    seeds = parse_seeds(text)
+    missing = next((seed for seed in seeds if seed not in have), None)
+    if text.isdecimal() and missing is not None:
+        alone = f"; for one seed alone write {text}-{text}" if int(text) in have else ""
+        raise UserError(
+            f"‹seeds› {text} means {name_seeds(seeds)}, but this run has only {name_seeds(have)}{alone}"
+        )
+    return seeds
 
 
 def parse_bases(text: str) -> int | None:
@@ -164,12 +170,14 @@ def report(
     """
     from ctlpp.report.page import write_report
 
-    with ExitStack() as bars:
-
-        def start(runs: int) -> Callable[[int], None]:
-            return bars.enter_context(progress(f"Reading {plural(runs, 'run')}", runs))
-
-        written = write_report(folders, out, title=title, force=force, start=start)
+    with progress_bars() as start:
+        written = write_report(
+            folders,
+            out,
+            title=title,
+            force=force,
+            start=lambda runs: start(f"Reading {plural(runs, 'run')}", runs),
+        )
     for line in written.notes:
         print_note(line)
     runs = plural(written.runs, "run")
@@ -181,6 +189,50 @@ def report(
 def has_desktop() -> bool:
     """Whether a browser has a screen to open on."""
     return sys.platform in ("darwin", "win32") or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
+
+
+def compare(one: Runs, other: Runs) -> None:
+    """Compare two runs: the difference of their means, and how many of their seeds succeed.
+
+    `ctlpp compare runs/lstm-R runs/ndr-R`
+
+    p of a difference: how often the means are as far apart if the seeds are dealt out to the runs at random.
+    """
+    from ctlpp.report.contrast import compare as contrast
+    from ctlpp.statistics.published import SOLVED
+    from ctlpp.statistics.summary import MANY_SEEDS
+
+    found = contrast(one, other)
+    means = make_table("Accuracy", "split", "length", "first", "second", "difference [95 %]", "p", left=2)
+    rates = make_table(f"Seeds above {SOLVED}", "split", "first [95 %]", "second [95 %]", "p (Fisher)")
+    for (split, length), row in found.items():
+        gap = "–" if row.difference is None else f"{row.difference:+.2f}{_interval(row.interval, '+.2f')}"
+        sides = [_mean(side) for side in (row.one, row.other)]
+        means.add_row(split, str(length or "all"), *sides, gap, _p_value(row.p))
+        if not length:
+            rates.add_row(split, _solved(row.one), _solved(row.other), _p_value(row.p_solved))
+    few = min(side.seeds for row in found.values() for side in (row.one, row.other)) < MANY_SEEDS
+    note = f"With fewer than {MANY_SEEDS} seeds in a run the intervals are not to be trusted."
+    print_table(f"First: {one}", f"Second: {other}", means, rates, *[note] * few)
+    print_next("report", one, other, "--out", "report.html")
+
+
+def _mean(side: Summary) -> str:
+    if side.mean is None:
+        return "–"
+    return f"{side.mean:.2f}" if side.std is None else f"{side.mean:.2f} ± {side.std:.2f}"
+
+
+def _solved(side: Summary) -> str:
+    return f"{side.solved} of {side.seeds + side.diverged}{_interval(side.solved_share, '.2f')}"
+
+
+def _interval(interval: Interval | None, form: str) -> str:
+    return f" [{interval[0]:{form}}, {interval[1]:{form}}]" if interval else ""
+
+
+def _p_value(p: float | None) -> str:
+    return "–" if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 bench = Typer(no_args_is_help=True)
@@ -203,7 +255,7 @@ def bench_data() -> None:
     from ctlpp.bench import compare_data
 
     print_table(*compare_data())
-    print_next("ctlpp bench train")
+    print_next("bench", "train")
 
 
 @bench.command("train")
@@ -229,4 +281,4 @@ def bench_train(
     else:
         find_device(device)
         print_table(*bench.compare_cuda(bench.CROWDS if seeds is None else bench.crowd_sizes(seeds)))
-    print_next("ctlpp reproduce all --plan")
+    print_next("reproduce", "all", "--plan")

@@ -8,17 +8,28 @@ import os
 import re
 import signal
 import sys
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
+from importlib import import_module
 from shutil import get_terminal_size
 from typing import Any, NoReturn
 
 import typer
 
 from ctlpp import __version__
-from ctlpp.cli import ask, compare, data, look, reproduce, sweep, train
 from ctlpp.files import Terminated, TimeUp, UserError
 
+COMMANDS = {  # command -> its module, in the order of the help
+    **dict.fromkeys(("generate", "check", "show"), "data"),
+    **dict.fromkeys(("train", "evaluate", "models"), "train"),
+    **dict.fromkeys(("analyze", "report", "compare"), "look"),
+    **dict.fromkeys(("ask", "score"), "ask"),
+    "reproduce": "reproduce",
+    "sweep": "sweep",
+    "demo": "reproduce",
+    "bench": "look",
+}
 EXIT_CODES = """
 Exit codes: 0 done; 1 a failure of ours or of the machine; 2 a mistake in what was asked for;
 124 the minutes allowed are over; 130 interrupted; 143 ended by SIGTERM.
@@ -32,13 +43,25 @@ UNUSABLE = {  # what a system says of paths that a user should not have given
     errno.ENOSPC,
     errno.EDQUOT,
 }
-app = typer.Typer(
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    add_completion=False,
-    rich_markup_mode="markdown",
-    epilog=EXIT_CODES,
-)
+
+
+def make_app(names: Iterable[str] = tuple(COMMANDS)) -> typer.Typer:
+    """`ctlpp` with these commands, whose modules are imported now."""
+    app = typer.Typer(
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        add_completion=False,
+        rich_markup_mode="markdown",
+        epilog=EXIT_CODES,
+    )
+    app.callback()(about)
+    for name in names:
+        command = getattr(import_module(f"ctlpp.cli.{COMMANDS[name]}"), name)
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name)
+        else:
+            app.command()(command)
+    return app
 
 
 def _version(asked: bool) -> None:
@@ -47,29 +70,12 @@ def _version(asked: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def about(
     version: bool = typer.Option(
         False, "--version", callback=_version, is_eager=True, help="Print the version and stop."
     ),
 ) -> None:
     """Do neural networks compose? The CTL++ benchmark: exact data, many seeds at once, a look inside."""
-
-
-for command in (data.generate, data.check, data.show, train.train, train.evaluate, train.models):
-    app.command()(command)
-for command in (
-    look.analyze,
-    look.report,
-    compare.compare,
-    ask.ask,
-    ask.score,
-    reproduce.reproduce,
-    sweep.sweep,
-    reproduce.demo,
-):
-    app.command()(command)
-app.add_typer(look.bench, name="bench")
 
 
 def program() -> None:
@@ -100,7 +106,8 @@ def main() -> None:
     # PyTorch is not loaded yet. By default its idle threads spin so long that two programs on the same cores
     # get in each other's way (benchmarks/side_by_side.py).
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
-    command = typer.main.get_command(app)
+    asked = [name for name in sys.argv[1:2] if name in COMMANDS]
+    command = typer.main.get_command(make_app(asked or COMMANDS))
     _hide_types_of_flags(command)
     signal.signal(signal.SIGTERM, partial(_terminate, os.getpid()))
     try:
@@ -172,7 +179,3 @@ def fail(message: str, code: int = 2) -> NoReturn:
         line = fill(line, get_terminal_size().columns, indent=2)
     print(line, file=sys.stderr)
     sys.exit(code)
-
-
-if __name__ == "__main__":
-    program()

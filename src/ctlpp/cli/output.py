@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import datetime, timedelta
+from functools import partial
 from importlib.util import find_spec
 from math import inf, isnan
 from textwrap import TextWrapper
@@ -13,7 +15,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console, Group
+from rich.console import Console, Group, RenderableType
 from rich.measure import Measurement
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -27,17 +29,16 @@ if TYPE_CHECKING:
 FIRST, LATER = 20.0, 600.0  # seconds until a log says how fast a run is, and between such lines
 
 
-def make_table(title: str, *columns: str, left: int = 1, wrap: str = "") -> Table:
+def make_table(title: str, *columns: str, left: int = 1, wrap: Collection[str] = ()) -> Table:
     """A table whose first `left` columns are text and whose others are numbers; no title if it is empty.
 
-    wrap: the column of text that becomes narrower on a narrow screen. Others are never cut.
+    wrap: columns of text that become narrower on a narrow screen. Others are never cut.
     """
     table = Table(title=title or None, box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.title_justify, table.title_style = "left", "bold"
     for i, column in enumerate(columns):
-        table.add_column(column, justify="right", no_wrap=column != wrap)
-        if i < left or column == wrap:
-            table.columns[i].justify = "left"
+        is_text = i < left or column in wrap
+        table.add_column(column, justify="left" if is_text else "right", no_wrap=column not in wrap)
     return table
 
 
@@ -59,17 +60,23 @@ def print_uncut(table: Table, console: Console) -> None:
     console.width = screen
 
 
-def print_next(step: str) -> None:
-    """What to do after this command, on the last line."""
-    end = (
-        " \\\n" if step.startswith("ctlpp ") else "\n"
-    )  # for a shell, the lines of a command belong together
+def print_next(*words: object) -> None:
+    """What to do after this command, on the last line: one sentence, or the words of a command of `ctlpp`."""
+    if len(words) == 1:
+        step, end = str(words[0]), "\n"
+    else:
+        step, end = shlex.join(["ctlpp", *map(str, words)]), " \\\n"  # a shell joins such lines
     print(fill(f"Next: {step}", Console().width - 2, end, indent=4))
 
 
 def print_note(line: str) -> None:
     """Something that is good to know, on stderr."""
     print(fill(f"Note: {line}.", Console(stderr=True).width), file=sys.stderr)
+
+
+def print_line(line: str, console: Console) -> None:
+    """One line of a log, wrapped between words."""
+    console.print(fill(line, console.width, indent=2), markup=False, soft_wrap=True)
 
 
 def fill(text: str, width: int, end: str = "\n", indent: int = 0) -> str:
@@ -112,21 +119,38 @@ def table_by_length(scores: Sequence[Score]) -> Table:
 
 
 @contextmanager
-def progress(description: str, total: int) -> Iterator[Callable[..., None]]:
-    """A bar on stderr, if that is a terminal; call the value with the number of steps done (1 by default)."""
+def progress_bars() -> Iterator[Callable[[str, int], Callable[..., None]]]:
+    """Bars on stderr, if that is a terminal: the value starts one and gives what advances it."""
     from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
 
     console = Console(stderr=True)
     columns = (*Progress.get_default_columns(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
-        bar = bars.add_task(description, total=total)
-        yield lambda steps=1: bars.advance(bar, steps)
+        yield lambda description, total: partial(bars.advance, bars.add_task(description, total=total))
+
+
+@contextmanager
+def progress(description: str, total: int) -> Iterator[Callable[..., None]]:
+    """A bar on stderr, if that is a terminal; call the value with the number of steps done (1 by default)."""
+    with progress_bars() as start:
+        yield start(description, total)
 
 
 def working(description: str) -> AbstractContextManager[Any]:
     """A sign of life on stderr, if that is a terminal, for work of unknown length."""
     console = Console(stderr=True)
     return console.status(f"{description} …") if console.is_terminal else nullcontext()
+
+
+@contextmanager
+def live(render: Callable[[], RenderableType]) -> Iterator[Console]:
+    """The console of stderr, where something is drawn again and again if it is a terminal."""
+    from rich.live import Live
+
+    console = Console(stderr=True, highlight=False)
+    display = Live(get_renderable=render, console=console, transient=True)
+    with display if console.is_terminal else nullcontext():
+        yield console
 
 
 def clock(seconds: float) -> str:
@@ -167,10 +191,9 @@ class TrainingDisplay:
     def __exit__(self, *problem: Any) -> None:
         self.live.__exit__(*problem)
 
-    def say(self, line: str) -> None:
+    def on_note(self, line: str) -> None:
         """Print one line about this run."""
-        text = fill(": ".join(filter(None, (self.title, line))), self.console.width, indent=2)
-        self.console.print(text, markup=False, soft_wrap=True)
+        print_line(": ".join(filter(None, (self.title, line))), self.console)
 
     def on_start(self, config: dict[str, Any], step: int) -> None:
         """Say what trains."""
@@ -181,17 +204,13 @@ class TrainingDisplay:
         self.due = monotonic() + FIRST
         resumed = f", resumed at step {step:,}" if step else ""
         parameters, steps = config["parameters"], config["recipe"]["steps"]
-        self.say(f"{parameters:,} parameters per seed, {steps:,} steps{resumed}")
-
-    def on_note(self, line: str) -> None:
-        """Pass a note on."""
-        self.say(line)
+        self.on_note(f"{parameters:,} parameters per seed, {steps:,} steps{resumed}")
 
     def on_step(self, stats: StepStats) -> None:
         """Remember where the run stands; without a terminal, say so soon and then now and again."""
         self.stats = stats
         if not self.is_live and monotonic() >= self.due:
-            self.say(", ".join([f"step {stats.step:,}", *self.speed(stats)]))
+            self.on_note(", ".join([f"step {stats.step:,}", *self.speed(stats)]))
             self.due = monotonic() + LATER
 
     def on_evaluate(self, step: int, scores: Sequence[Score]) -> None:
@@ -205,7 +224,7 @@ class TrainingDisplay:
         if self.stats is not None:
             parts += self.speed(self.stats)
             self.due = monotonic() + LATER
-        self.say(", ".join(parts))
+        self.on_note(", ".join(parts))
 
     def on_close(self) -> None:
         """Leave the last table where it is."""

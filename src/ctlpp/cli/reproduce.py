@@ -7,24 +7,38 @@ import shlex
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated
 
+from rich.progress_bar import ProgressBar
+from rich.table import Table
 from typer import Argument, Option
 
+from ctlpp.cli.main import fail
+from ctlpp.cli.options import Device, Minutes, Only, Plan, Retry
+from ctlpp.cli.output import (
+    TrainingDisplay,
+    by_split,
+    live,
+    make_table,
+    print_next,
+    print_table,
+    solved,
+    spread,
+)
 from ctlpp.files import UserError, with_resume_command
+from ctlpp.words import duration, parse_seeds, plural
 
 if TYPE_CHECKING:
-    from ctlpp.cli.output import TrainingDisplay
     from ctlpp.plans.pieces import Piece, RunStatus
     from ctlpp.plans.planned import PlannedRun
     from ctlpp.plans.work import Outcome, WorkSettings
 
-PAGES_EVERY = 600.0  # seconds between results that are written while the work goes on
-ROWS = 8  # of the live table
+WRITE_SECONDS = 600.0  # between results that are written while the work goes on
+ROWS = 8  # of a live table
 MEANING = (
     "IID: new examples of the kinds that training had. OOD: the same functions in successions that training "
     "never had. The published numbers are of larger models on a larger task."
@@ -36,17 +50,17 @@ def reproduce(
     what: Annotated[str, Argument(help="table1, similarity, data, staged, tables, all.", metavar="WHAT")],
     out: Annotated[Path, Option(help="For runs and results.", metavar="DIR")] = Path("reproduction"),
     scale: Annotated[str, Option(help="full: as the paper; quick: a miniature for a CPU.")] = "full",
-    plan: Annotated[bool, Option("--plan", help="Print what would run and what it costs, and stop.")] = False,
-    only: Annotated[list[str] | None, Option(help="MODEL/VARIANT or a name from --plan; repeatable.")] = None,
+    plan: Plan = False,
+    only: Only = None,
     seeds: Annotated[str | None, Option(help="Such as 25 (that is 0 … 24), 3,7,9 or 25-49.")] = None,
     protocol: Annotated[str | None, Option(help="Of the data. [default: those of the plan]")] = None,
     preset: Annotated[str | None, Option(help="Hyper-parameters. [default: authors, or quick]")] = None,
     until: Annotated[str | None, Option(help="settled: stop a run when nothing changes any more.")] = None,
-    device: Annotated[str, Option(help="auto, cpu or cuda.")] = "auto",
+    device: Device = "auto",
     on: Annotated[str, Option(help="As in `ctlpp sweep`. [default: this process]")] = "",
-    minutes: Annotated[float | None, Option(help="Save and stop after so many.")] = None,
+    minutes: Minutes = None,
     seeds_a_piece: Annotated[int | None, Option(help="Train at most so many seeds together.")] = None,
-    retry: Annotated[bool, Option("--retry", help="Take up again what has failed.")] = False,
+    retry: Retry = False,
     no_train: Annotated[bool, Option("--no-train", help="Only make tables, figures and report.")] = False,
     no_analysis: Annotated[bool, Option("--no-analysis", help="Do not look inside the seeds.")] = False,
     small: Annotated[bool, Option("--small", help="Drop the checkpoint of what is finished …")] = False,
@@ -65,13 +79,12 @@ def reproduce(
 
     Kill it whenever you like: the same command goes on. What is finished is not trained again.
     """
-    from ctlpp.plans.pieces import check_place
+    from ctlpp.plans.pieces import check_out
     from ctlpp.plans.work import WorkSettings
     from ctlpp.report.page import REPORT, check_target
     from ctlpp.reproduce.page import PAGE
     from ctlpp.reproduce.plan import plan as make_plan
     from ctlpp.runs.folder import run_folders
-    from ctlpp.words import parse_seeds
 
     numbers = None if seeds is None else parse_seeds(seeds)
     choices = {"protocol": protocol, "preset": preset, "until": until}
@@ -90,7 +103,7 @@ def reproduce(
         if path is not None:
             check_target(path, kind, force=True)
     if not no_train:
-        check_place(out)
+        check_out(out, "runs", "results.parquet")
     elif not any(run_folders(out / "runs")):
         raise UserError(f"no runs in {out}: name the ‹out› of a reproduction, or leave out ‹no_train›")
     if plan:
@@ -103,32 +116,31 @@ def execute(runs: Sequence[PlannedRun], out: Path, settings: WorkSettings, page:
     """Train what is missing, write tables and figures, and say how it ended."""
     import torch
 
-    from ctlpp.cli.output import print_next, print_table
     from ctlpp.plans.work import carry_out
     from ctlpp.reproduce.page import write_results
     from ctlpp.training.engine import find_device
 
     if find_device(settings.device).type == "cpu" and all(run.preset == "quick" for run in runs):
         torch.set_num_threads(1)  # such small products gain nothing from a second thread
-    last = monotonic()
+    written = monotonic()
 
-    def changed(*through: object) -> None:
-        nonlocal last
-        if monotonic() - last > PAGES_EVERY:
+    def after_piece(*result: object) -> None:
+        nonlocal written
+        if monotonic() - written > WRITE_SECONDS:
             write_results(out)
-            last = monotonic()
+            written = monotonic()
 
     with one_line_errors():
         try:
             with live_table() as watch:
-                outcome = carry_out(runs, out, settings, watch, changed)
+                outcome = carry_out(runs, out, settings, watch, after_piece)
         except KeyboardInterrupt:
             write_results(out)
             raise
-        written = write_results(out, page)
+        summary = write_results(out, page)
     if runs:
         print_table(f"{outcome.seeds:,} of {sum(len(run.seeds) for run in runs):,} seeds asked for have run.")
-    print_table(written, f"Tables, figures and report in {out}.")
+    print_table(summary, f"Tables, figures and report in {out}.")
     report_outcome(outcome, "try them again with --retry")
     print_next(f"open {out / 'report.html'} in a browser")
 
@@ -136,7 +148,6 @@ def execute(runs: Sequence[PlannedRun], out: Path, settings: WorkSettings, page:
 @contextmanager
 def one_line_errors() -> Iterator[None]:
     """A failure of the machine is one line and exit code 1; after an interrupt the line says how to go on."""
-    from ctlpp.cli.main import fail
     from ctlpp.plans.work import MachineError, machine_trouble
 
     try:
@@ -153,8 +164,6 @@ def one_line_errors() -> Iterator[None]:
 
 def report_outcome(outcome: Outcome, again: str) -> None:
     """Print what did not work, and leave with the exit code that belongs to it."""
-    from ctlpp.cli.main import fail
-
     for folder, reason in outcome.failed.items():
         print(f"{folder} failed: {reason}", file=sys.stderr)
     if outcome.failed:
@@ -166,58 +175,58 @@ def report_outcome(outcome: Outcome, again: str) -> None:
 
 
 def print_plan(runs: Sequence[PlannedRun], out: Path, settings: WorkSettings) -> None:
-    """What there is, what is to do and what it costs, also on a device that is not there."""
-    from ctlpp.cli.output import make_table, print_next, print_table
+    """Print what there is, what is to do and what it costs, also on a GPU that is not there."""
     from ctlpp.plans.pieces import run_status
     from ctlpp.plans.planned import DEVICES, START, seconds
     from ctlpp.reproduce.plan import plan
     from ctlpp.training.engine import find_device
-    from ctlpp.words import duration, plural
+
+    device = settings.device.partition(":")[0]
+    if device != "cuda":
+        device = "cuda" if find_device(device).type == "cuda" else "cpu"
+    statuses = [run_status(out, run, settings.seeds_a_piece) for run in runs]
+    left = sum(status.missing for status in statuses)
 
     def cost(device: str) -> str:
         whole = sum(status.remaining(device) for status in statuses) + (START[device] if left else 0)
         return f"about {duration(whole)} on {DEVICES[device]}"
 
-    kind = settings.device.partition(":")[0]
-    if kind not in DEVICES:
-        kind = find_device(settings.device).type
-    statuses = [run_status(out, run, settings.seeds_a_piece) for run in runs]
     table = make_table("", "what", "seeds", "done", "left", "steps", "time")
-    left = 0
-    for name, block in _blocks(statuses).items():
-        done = sum(len(status.finished) for status in block)
-        missing = sum(
-            len(status.run.seeds) - len(status.finished) for status in block if not status.run.ended
-        )
-        time = sum(status.remaining(kind) for status in block)
+    for name, rows in _rows(statuses).items():
+        done = sum(len(status.finished) for status in rows)
+        missing = sum(status.missing for status in rows)
+        time = duration(sum(status.remaining(device) for status in rows)) if missing else "–"
         if done or missing:
-            numbers = (f"{done + missing}", f"{done}", f"{missing}", f"{block[0].run.steps:,}")
-            table.add_row(name, *numbers, duration(time) if time else "–")
-        left += missing
+            table.add_row(name, str(done + missing), str(done), str(missing), f"{rows[0].run.steps:,}", time)
+    notes = [*_notes(statuses), f"{plural(left)} to train: {cost(device)}."]
+    if left and device == "cpu" and any(run.experiments and run.preset != "quick" for run in runs):
+        small = duration(sum(seconds(run, len(run.seeds), "cpu") for run in plan("all", "quick")))
+        notes.append(f"With --device cuda {cost('cuda')}. With --scale quick a miniature: about {small}.")
+    print_table(table, *notes)
+    print_next(*(word for word in sys.argv[1:] if word != "--plan"))
+
+
+def _rows(statuses: Sequence[RunStatus]) -> dict[str, list[RunStatus]]:
+    """The rows of a plan: one per run, or of many runs one per experiment and model."""
+    rows: dict[str, list[RunStatus]] = {}
+    for status in statuses:
+        run = status.run
+        name = run.name if len(statuses) <= LISTED else ": ".join([*run.experiments[:1], run.model])
+        rows.setdefault(name, []).append(status)
+    return rows
+
+
+def _notes(statuses: Sequence[RunStatus]) -> list[str]:
+    """Pieces that have begun or failed."""
     notes = []
     for piece in (piece for status in statuses for piece in status.to_do):
         if piece.step:
             notes.append(f"{piece.folder} goes on at step {piece.step:,}.")
         if piece.failure:
             notes.append(f"{piece.folder} failed: {piece.failure}; try it with --retry.")
-    notes[NOTES:] = [f"… and {len(notes) - NOTES} more begun or failed."] * (len(notes) > NOTES)
-    notes.append(f"{plural(left)} to train: {cost(kind)}.")
-    if left and kind == "cpu" and any(run.experiments and run.preset != "quick" for run in runs):
-        small = duration(sum(seconds(run, len(run.seeds), "cpu") for run in plan("all", "quick")))
-        notes.append(f"With --device cuda {cost('cuda')}. With --scale quick a miniature: about {small}.")
-    print_table(table, *notes)
-    asked = [word for word in sys.argv[1:] if word != "--plan"]
-    print_next(shlex.join(["ctlpp", *asked]))
-
-
-def _blocks(statuses: Sequence[RunStatus]) -> dict[str, list[RunStatus]]:
-    """The rows of a plan: each run, or of many runs those of a model that belong together."""
-    blocks: dict[str, list[RunStatus]] = {}
-    for status in statuses:
-        run = status.run
-        name = run.name if len(statuses) <= LISTED else ": ".join([*run.experiments[:1], run.model])
-        blocks.setdefault(name, []).append(status)
-    return blocks
+    if len(notes) > NOTES:
+        notes[NOTES:] = [f"… and {len(notes) - NOTES} more begun or failed."]
+    return notes
 
 
 def demo(
@@ -228,10 +237,11 @@ def demo(
 ) -> None:
     """The paper's phenomenon in a few minutes on two cores: two models, two tasks, four seeds, one page.
 
+    `ctlpp demo`
+
     Kill it whenever you like: the same command goes on.
     """
     from ctlpp.benchmark.dataset import generate
-    from ctlpp.cli.output import print_next, print_table
     from ctlpp.plans.work import LOCAL, WorkSettings, carry_out
     from ctlpp.report.page import write_report
     from ctlpp.reproduce.plan import demo_plan
@@ -262,7 +272,6 @@ def demo(
 
 def print_accuracies(runs: Sequence[PlannedRun], out: Path) -> None:
     """Accuracies of all seeds, with the published full-size numbers beside ours."""
-    from ctlpp.cli.output import make_table, print_table, solved, spread
     from ctlpp.plans.pieces import run_status
     from ctlpp.runs.folder import read_run
     from ctlpp.runs.history import accuracies
@@ -284,20 +293,8 @@ def print_accuracies(runs: Sequence[PlannedRun], out: Path) -> None:
 
 @contextmanager
 def live_table() -> Iterator[Callable[[str, Piece], TrainingDisplay]]:
-    """Shows on stderr how pieces are trained; gives what makes an observer for the title of a piece."""
-    from rich.console import Console
-    from rich.live import Live
-    from rich.progress_bar import ProgressBar
-    from rich.table import Table
-
-    from ctlpp.cli.output import TrainingDisplay, by_split, spread
-
-    console = Console(stderr=True, highlight=False)
+    """Show on stderr how pieces are trained; gives what makes an observer for a piece and its title."""
     shown: list[TrainingDisplay] = []
-
-    def watch(title: str, piece: Piece) -> TrainingDisplay:
-        shown.append(TrainingDisplay(title, console))
-        return shown[-1]
 
     def table() -> Table:
         grid = Table.grid(padding=(0, 2))
@@ -308,6 +305,10 @@ def live_table() -> Iterator[Callable[[str, Piece], TrainingDisplay]]:
                 grid.add_row(one.title, bar, f"step {stats.step:,}", *accuracies)
         return grid
 
-    live = Live(get_renderable=table, console=console, transient=True)
-    with live if console.is_terminal else nullcontext():
+    with live(table) as console:
+
+        def watch(title: str, piece: Piece) -> TrainingDisplay:
+            shown.append(TrainingDisplay(title, console))
+            return shown[-1]
+
         yield watch

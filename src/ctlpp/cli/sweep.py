@@ -1,37 +1,46 @@
-"""`ctlpp sweep`: a plan of one's own, on this machine or on others."""
+"""`ctlpp sweep`: your own plan, on this machine or on others."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated
 
+from rich.console import Group
+from rich.progress_bar import ProgressBar
+from rich.table import Table
 from typer import Argument, Option
+
+from ctlpp.cli.options import Device, Minutes, Only, Plan, Retry
+from ctlpp.cli.output import live, print_line, print_next, print_table
+from ctlpp.cli.reproduce import ROWS, one_line_errors, print_plan, report_outcome
+from ctlpp.words import duration, parse_seeds, plural
 
 if TYPE_CHECKING:
     from ctlpp.plans.sweep_folder import Sweep
 
-On = Annotated[str, Option(help="local, tcp://HOST:PORT of a Dask scheduler, or a queue's TOML file.")]
-ROWS = 8  # of the live table
-LINE_EVERY = 60.0  # seconds between lines that say how far everything is, without a terminal
+LINE_SECONDS = 60.0  # between lines that say how far everything is, without a terminal
 
 
 def sweep(
     file: Annotated[Path, Argument(metavar="FILE", help="A sweep file: TOML, or Python with a list RUNS.")],
     out: Annotated[Path, Option(help="The folder to write.", metavar="DIR")],
-    plan: Annotated[bool, Option("--plan", help="Print what would run and what it costs, and stop.")] = False,
-    on: On = "local",
-    only: Annotated[list[str] | None, Option(help="MODEL/VARIANT or a name from --plan; repeatable.")] = None,
+    plan: Plan = False,
+    on: Annotated[
+        str, Option(help="local, tcp://HOST:PORT of a Dask scheduler, or a queue's TOML file.")
+    ] = "local",
+    only: Only = None,
     seeds: Annotated[str | None, Option(help="In place of the file's, such as 25, 3,7,9 or 25-49.")] = None,
-    device: Annotated[str, Option(help="auto, cpu or cuda.")] = "auto",
+    device: Device = "auto",
     workers: Annotated[int | None, Option(help="Local processes. [default: one a GPU or CPU core]")] = None,
-    minutes: Annotated[float | None, Option(help="Save and stop after so many.")] = None,
+    minutes: Minutes = None,
     seeds_a_piece: Annotated[
         int | None, Option(help="Train at most so many seeds together. [default: an hour's]")
     ] = None,
-    retry: Annotated[bool, Option("--retry", help="Take up again what has failed.")] = False,
+    retry: Retry = False,
 ) -> None:
     """Train what a sweep file says: models, variants, settings and seeds, wherever there are workers.
 
@@ -43,15 +52,10 @@ def sweep(
 
     Kill it whenever you like: the same command goes on. What is finished is not trained again.
     """
-    from dataclasses import replace
-
-    from ctlpp.cli.output import print_next, print_table
-    from ctlpp.cli.reproduce import one_line_errors, print_plan, report_outcome
     from ctlpp.plans.planned import choose
-    from ctlpp.plans.sweep import read_sweep
+    from ctlpp.plans.sweep_file import read_sweep
     from ctlpp.plans.sweep_folder import Sweep
     from ctlpp.plans.work import WorkSettings
-    from ctlpp.words import parse_seeds, plural
 
     settings = WorkSettings(
         device=device,
@@ -67,11 +71,11 @@ def sweep(
         runs = [replace(run, seeds=tuple(parse_seeds(seeds))) for run in runs]
     work = Sweep(runs, out)
     if plan:
-        print_plan(work.left, work.pieces, settings)
         if on.endswith(".toml"):
-            from ctlpp.plans.places import job_script
+            from ctlpp.plans.cluster import job_script
 
-            print_table(f"The script of a job on {on}:", job_script(Path(on)))
+            print(f"The script of a job on {on}:\n{job_script(Path(on))}")
+        print_plan(work.left, work.pieces, settings)
         return
     with one_line_errors(), live_table(work):
         outcome = work.carry_out(settings)
@@ -83,53 +87,39 @@ def sweep(
 
 @contextmanager
 def live_table(work: Sweep) -> Iterator[None]:
-    """Shows on stderr how far everything is: live on a terminal, else in lines."""
-    from rich.console import Console, Group
-    from rich.live import Live
-    from rich.progress_bar import ProgressBar
-    from rich.table import Table
+    """Show on stderr how far everything is: in a table on a terminal, else in lines."""
+    began = printed = monotonic()
 
-    from ctlpp.cli.output import fill
-
-    console, began = Console(stderr=True, highlight=False), monotonic()
-    told = began
-
-    def show() -> Group:
+    def table() -> Group:
         grid = Table.grid(padding=(0, 2))
         running = [state for state in work.states.values() if state.state == "running"]
         for state in running[:ROWS]:
             run, step = state.piece.run, f"step {state.step:,} of {state.piece.run.steps:,}"
             bar = ProgressBar(run.steps, state.step, width=24)
-            grid.add_row(run.name, f"seeds {state.piece.folder.name}", bar, step, state.where)
+            grid.add_row(run.name, f"seeds {state.piece.folder.name}", bar, step, state.worker)
         return Group(grid, overview(work, monotonic() - began))
 
-    def say(line: str) -> None:
-        nonlocal told
-        console.print(fill(line, console.width, indent=2), markup=False, soft_wrap=True)
-        if not console.is_terminal and monotonic() - told > LINE_EVERY:
-            told = monotonic()
-            text = fill(overview(work, told - began), console.width, indent=2)
-            console.print(text, markup=False, soft_wrap=True)
+    with live(table) as console:
 
-    work.say = say
-    if not console.is_terminal:
-        yield
-        return
-    with Live(get_renderable=show, console=console, transient=True):
+        def say(line: str) -> None:
+            nonlocal printed
+            print_line(line, console)
+            if not console.is_terminal and monotonic() - printed > LINE_SECONDS:
+                printed = monotonic()
+                print_line(overview(work, printed - began), console)
+
+        work.say = say
         yield
 
 
 def overview(work: Sweep, seconds: float) -> str:
     """Seeds, speed, the expected end and the cost so far, in one line."""
-    from ctlpp.words import duration, plural
-
     states = [*work.states.values()]
     done = sum((state.step - state.first) * len(state.piece.seeds) for state in states)
-    finished = {run.name: work.merged[run.name] | work.done.get(run.name, set()) for run in work.plan}
-    left = sum(run.steps * len({*run.seeds} - finished[run.name]) for run in work.plan)
+    left = sum(run.steps * len({*run.seeds} - work.trained[run.name]) for run in work.plan)
     left -= sum(state.step * len(state.piece.seeds) for state in states if state.state == "running")
     seeds = sum(len(run.seeds) for run in work.plan)
-    trained = sum(len({*run.seeds} & finished[run.name]) for run in work.plan)
+    trained = sum(len({*run.seeds} & work.trained[run.name]) for run in work.plan)
     running = sum(state.state == "running" for state in states)
     failed = sum(state.state == "failed" for state in states)
     parts = [f"{trained:,} of {plural(seeds)}", f"{plural(running, 'piece')} running"]

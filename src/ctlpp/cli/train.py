@@ -5,13 +5,14 @@ from __future__ import annotations
 import ast
 import shlex
 import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
 from typer import Argument, Option
 
 from ctlpp.cli.data import COMMON, Data, Variant, check_unused, data_options
+from ctlpp.cli.options import Device, RunFolder
 from ctlpp.cli.output import (
     TrainingDisplay,
     clock,
@@ -26,7 +27,6 @@ from ctlpp.models import DEFAULT_PRESET, PRESETS
 from ctlpp.words import name_seeds, parse_seeds, plural
 
 Preset = Annotated[str, Option(help=f"Sizes and recipe: {'; '.join(map(': '.join, PRESETS.items()))}.")]
-Device = Annotated[str, Option(help="auto, cpu, cuda or mps.")]
 
 
 @data_options(shown=COMMON)
@@ -129,11 +129,11 @@ def print_run(run: Any, out: Path) -> None:
         scores = [score for score in scores if score.seed in chosen]
         notes.insert(0, f"Of every {restarts} seeds the one of lowest training loss: {name_seeds(chosen)}.")
     print_table(title, table_by_length(scores), *notes)
-    print_next(f"ctlpp analyze {shlex.quote(str(out))}")
+    print_next("analyze", out)
 
 
 def evaluate(
-    run: Annotated[Path, Argument(metavar="RUN", help="A run folder.")],
+    run: RunFolder,
     data: Annotated[
         Path, Option(metavar="DIR", help="A dataset folder with the same functions and symbols.")
     ],
@@ -160,7 +160,7 @@ def evaluate(
     seeds = plural(len(trained.crowd.seeds))
     title = f"{trained.config['model']}, {seeds} after {trained.step:,} steps, on {data}"
     print_table(title, table_by_length(scores))
-    print_next(f"ctlpp analyze {shlex.quote(str(run))}")
+    print_next("analyze", run)
 
 
 def models(
@@ -178,25 +178,13 @@ def models(
     from ctlpp.models.zoo import MODELS, build, parameters
 
     Settings(variant="CTL", functions=functions, symbols=symbols)  # refuses what no dataset can have
-    rows = make_table("", "model", "parameters", "what it is", wrap="what it is")
+    rows = make_table("", "model", "parameters", "what it is", wrap=("what it is",))
     for spec in MODELS.values():
         model = build(spec.name, vocab_size=functions + symbols + 1, n_classes=symbols, preset=preset)
         rows.add_row(spec.name, f"{parameters(model):,}", spec.about)
     title = f"Preset {preset}, {functions} functions, {symbols} symbols"
     print_table(title, rows, "Your own model: package.module:factory, see docs/concepts/crowds-of-seeds.md")
-    print_next("ctlpp train lstm R --preset quick --out runs/lstm-R")
-
-
-def parse_seeds_of_run(text: str, have: Sequence[int]) -> list[int]:
-    """As `parse_seeds`, for an existing run: a count beyond its seeds may have meant a single seed."""
-    seeds = parse_seeds(text)
-    missing = next((seed for seed in seeds if seed not in have), None)
-    if text.isdecimal() and missing is not None:
-        alone = f"; for one seed alone write {text}-{text}" if int(text) in have else ""
-        raise UserError(
-            f"‹seeds› {text} means {name_seeds(seeds)}, but this run has only {name_seeds(have)}{alone}"
-        )
-    return seeds
+    print_next("train", "lstm", "R", "--preset", "quick", "--out", "runs/lstm-R")
 
 
 def parse_pairs(option: str, pairs: Iterable[str], taken: Collection[str] = ()) -> dict[str, Any]:

@@ -1,217 +1,326 @@
 """Pieces on many workers, by Dask: processes of this machine, a scheduler that runs, or jobs of a queue.
 
-The client keeps the books: it holds a claim on every piece that it has given away, takes back what comes, and
-gives a piece away again if its worker has died. A worker computes one piece at a time. It writes into the
-folder of the plan if it sees it; else the files travel, there and back.
+The client holds a lease on every piece that it has submitted: a claim, which other clients respect, and how
+often the piece has failed. It submits a piece again if its worker has died. A worker computes one piece at a
+time. It writes into the folder of the plan if it sees it; else the files are sent, there and back.
 
 Whatever dies, the newest checkpoint that can be reached goes on: a worker asked to leave (SIGTERM) saves
 first, and so do all of them when the client or the scheduler is gone.
+
+A queue is a TOML file: its system, how many jobs at most, and the keyword arguments of that system's cluster
+in dask-jobqueue.
+
+    system = "slurm"            # or pbs, sge, lsf, htcondor, oar, moab
+    jobs = 20
+    cores = 4
+    memory = "16GB"
+    queue = "gpu"
+    walltime = "02:00:00"
+    job_extra_directives = ["--gres=gpu:1"]
 """
 
 from __future__ import annotations
 
+import logging
+import sys
+import tomllib
 import warnings
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from time import monotonic, sleep
 from typing import Any
 from uuid import uuid4
 
-from distributed import Client, Future, KilledWorker
+from distributed import Client, Future, KilledWorker, LocalCluster
+from distributed.diagnostics.plugin import UploadFile
 
-from ctlpp.files import BusyError, write_atomically
+from ctlpp.files import BusyError, UserError, write_atomically
+from ctlpp.models.zoo import error_line
 from ctlpp.plans.pieces import Piece, claim, forget_failure
-from ctlpp.plans.places import connect
 from ctlpp.plans.planned import data_digests
-from ctlpp.plans.work import Deadline, End, MachineError, Watch, WorkSettings, titled
-from ctlpp.plans.worker import Answer, Job, do_piece, read_files, versions
+from ctlpp.plans.work import (
+    LEFT_TO_OTHERS,
+    LOCAL,
+    Deadline,
+    MachineError,
+    PieceOutcome,
+    Watch,
+    WorkSettings,
+    count_workers,
+    with_titles,
+)
+from ctlpp.plans.worker import Assignment, Reply, SaveBeforeClosing, read_files, versions, work_on_piece
 from ctlpp.runs.history import Score, StepStats, tell
+from ctlpp.training.engine import find_device
 
 TRIES = 3  # of a piece, until it is set aside
+SYSTEMS = {name.lower(): name for name in ("SLURM", "PBS", "SGE", "LSF", "HTCondor", "OAR", "Moab")}
 
 
-def side_by_side(
+def work_on_cluster(
     pieces: Sequence[Piece], settings: WorkSettings, watch: Watch
-) -> Iterator[tuple[Piece, End]]:
-    """Work on all pieces; ends as they come."""
+) -> Iterator[tuple[Piece, PieceOutcome]]:
+    """Work on all pieces; outcomes as they come."""
     code = dict.fromkeys(path for piece in pieces for path, _ in piece.run.code)
-    with connect(settings, [*code]) as client, _marked(pieces[0].out) as mark:
-        crew = Crew(client, settings, watch, mark)
+    marker = pieces[0].out.absolute() / ".locks" / f"{uuid4().hex}.marker"
+    with connect(settings, [*code]) as client:
+        dispatcher = Dispatcher(client, settings, watch, marker)
+        write_atomically(marker, b"")
         try:
-            yield from crew.work(pieces)
+            yield from dispatcher.work(pieces)
         finally:
-            crew.stop()
-
-
-@contextmanager
-def _marked(out: Path) -> Iterator[Path]:
-    """A file by which workers know whether they see this folder."""
-    mark = out.absolute() / ".locks" / f"{uuid4().hex}.mark"
-    write_atomically(mark, b"")
-    try:
-        yield mark
-    finally:
-        mark.unlink(missing_ok=True)
+            dispatcher.stop()
+            marker.unlink(missing_ok=True)
 
 
 @dataclass(eq=False)
-class Errand:
-    """A piece on its way."""
+class Lease:
+    """A piece that this client works on, with the help of a worker."""
 
     piece: Piece
     title: str
     observer: object = None
     claim: ExitStack = field(default_factory=ExitStack)
-    tries: int = 0  # that have failed
-    files: dict[str, bytes] | None = None  # what its folder has, for workers that do not see it
+    failures: int = 0
+    files: dict[str, bytes] | None = None  # of its folder, for workers that do not see it
+    future: Future | None = None
 
 
 @dataclass(eq=False)
-class Crew:
-    """The workers, as the client sees them."""
+class Dispatcher:
+    """Submits pieces to the workers and collects their outcomes."""
 
     client: Client
     settings: WorkSettings
     watch: Watch
-    mark: Path
-    running: dict[Future, Errand] = field(default_factory=dict)  # by future
-    news: SimpleQueue[Any] = field(default_factory=SimpleQueue)  # futures that have ended, and events
+    marker: Path  # workers that see this file see the folder of the plan
+    leases: dict[str, Lease] = field(default_factory=dict)  # by key of the future
+    messages: SimpleQueue[Any] = field(default_factory=SimpleQueue)  # futures that are done, and events
     workers: int = 0
     counted: float = 0.0  # when
 
-    def work(self, pieces: Sequence[Piece]) -> Iterator[tuple[Piece, End]]:
-        """Give pieces away and take them back."""
-        self.client.subscribe_topic(self.mark.stem, self.news.put)
-        waiting = deque(Errand(piece, title) for piece, title in titled(pieces))
+    def work(self, pieces: Sequence[Piece]) -> Iterator[tuple[Piece, PieceOutcome]]:
+        """Work on all pieces; outcomes as they come."""
+        self.client.subscribe_topic(self.marker.stem, self.messages.put)
+        waiting = deque(Lease(piece, title) for title, piece in with_titles(pieces))
         deadline = Deadline(self.settings.minutes)
-        while waiting or self.running:
+        while waiting or self.leases:
             deadline.check()
-            while waiting and len(self.running) < self._room():
-                errand = waiting.popleft()
+            while waiting and len(self.leases) < self._capacity():
+                lease = waiting.popleft()
                 try:
-                    self._take(errand)
+                    self._acquire(lease)
                 except BusyError:
-                    tell([errand.observer], "on_note", "another process is at it; left to that one")
-                    yield errand.piece, End("busy")
+                    tell([lease.observer], "on_note", LEFT_TO_OTHERS)
+                    yield lease.piece, PieceOutcome("busy")
                 else:
-                    self._send(errand)
-            errand, end = self._next()
-            if end is None:
-                continue
-            helpers = end.state == "failed" or self._count_workers(now=end.state == "machine")
-            bad = end.state in ("failed", "machine")
-            if end.state == "again" or (bad and errand.tries < TRIES and helpers):
-                self._send(errand)
-            else:
-                errand.claim.close()
-                yield errand.piece, end
+                    self._submit(lease)
+            for lease, outcome in self._receive():
+                if self._try_again(lease, outcome):
+                    self._submit(lease)
+                else:
+                    lease.claim.close()
+                    yield lease.piece, outcome
 
     def stop(self) -> None:
-        """Take back what is still away: workers that are at it save and stop."""
+        """Cancel what is still submitted: its workers save and stop."""
         with suppress(Exception):  # the scheduler may be gone
-            self.client.cancel([*self.running], force=True)
-        for errand in self.running.values():
+            self.client.cancel([lease.future for lease in self.leases.values()], force=True)
+        for lease in self.leases.values():
             with suppress(OSError):  # not if it has begun
-                errand.piece.folder.rmdir()
-                errand.piece.folder.parent.rmdir()
-            errand.claim.close()
+                lease.piece.folder.rmdir()
+                lease.piece.folder.parent.rmdir()
+            lease.claim.close()
 
-    def _room(self) -> int:
-        """Pieces to give away: one a worker, and some to begin with as soon as one is through."""
-        return self._count_workers() + max(1, self.workers // 4)
+    def _capacity(self) -> int:
+        """Pieces to submit: one per worker, and a few that begin as soon as one is done."""
+        if monotonic() - self.counted > 1:
+            self.workers, self.counted = self._count_workers(), monotonic()
+        return self.workers + max(1, self.workers // 4)
 
-    def _count_workers(self, *, now: bool = False) -> int:
-        if now or monotonic() - self.counted > 1:
-            with suppress(OSError):
-                self.workers = len(self.client.scheduler_info(n_workers=-1)["workers"])
-            self.counted = monotonic()
-        return self.workers
-
-    def _take(self, errand: Errand) -> None:
-        errand.observer = self.watch(errand.title, errand.piece)
-        errand.claim.enter_context(claim(errand.piece))
-        forget_failure(errand.piece.folder)
-        fresh = not (errand.piece.folder / "config.json").exists()
-        errand.files = {} if fresh else None
-
-    def _send(self, errand: Errand) -> None:
-        run = errand.piece.run
-        job = Job(
-            run=run,
-            seeds=errand.piece.seeds,
-            folder=errand.piece.folder.absolute(),
-            settings=self.settings,
-            mark=self.mark,
-            versions=versions(),
-            digests=data_digests(run),
-            files=errand.files,
-        )
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of checkpoints that travel, and are large
-            future = self.client.submit(do_piece, job, key=f"do_piece-{uuid4().hex}", pure=False)
-        self.running[future] = errand
-        future.add_done_callback(self.news.put)
-
-    def _next(self) -> tuple[Any, End | None]:
-        """The next piece that has ended, and how; or none for now."""
+    def _count_workers(self) -> int:
         try:
-            news = self.news.get(timeout=0.2)
+            return len(self.client.scheduler_info(n_workers=-1)["workers"])
+        except OSError:
+            return self.workers
+
+    def _acquire(self, lease: Lease) -> None:
+        folder = lease.piece.folder
+        lease.observer = self.watch(lease.title, lease.piece)
+        lease.claim.enter_context(claim(lease.piece))
+        forget_failure(folder)
+        lease.files = None if (folder / "config.json").exists() else {}
+
+    def _submit(self, lease: Lease) -> None:
+        piece = lease.piece
+        assignment = Assignment(
+            piece=replace(piece, folder=piece.folder.absolute()),
+            settings=self.settings,
+            marker=self.marker,
+            versions=versions(),
+            digests=data_digests(piece.run),
+            files=lease.files,
+        )
+        key = f"work_on_piece-{uuid4().hex}"
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of checkpoints that are sent, and large
+            lease.future = self.client.submit(work_on_piece, assignment, key=key, pure=False)
+        self.leases[key] = lease
+        lease.future.add_done_callback(self.messages.put)
+
+    def _try_again(self, lease: Lease, outcome: PieceOutcome) -> bool:
+        """Whether a worker should have the piece once more; not if the last worker is gone."""
+        if outcome.state not in ("failed", "machine") or lease.failures >= TRIES:
+            return outcome.state == "again"
+        return outcome.state == "failed" or self._count_workers() > 0
+
+    def _receive(self) -> Iterator[tuple[Lease, PieceOutcome]]:
+        """Wait for a message; a lease and its outcome, if the message ends one."""
+        try:
+            message = self.messages.get(timeout=0.2)
         except Empty:
-            return None, None
-        if isinstance(news, tuple):
-            return self._read_event(*news[1])
-        errand = self.running.pop(news, None)
-        return (None, None) if errand is None else (errand, self._read_end(errand, news))
+            return
+        if isinstance(message, Future):
+            if lease := self.leases.get(message.key):
+                outcome = self._read_result(lease, message)
+                del self.leases[message.key]
+                yield lease, outcome
+            return
+        key, event, facts = message[1]
+        if event == "handed_back" and key in self.leases:
+            lease = self.leases.pop(key)
+            self.client.cancel([lease.future], force=True)
+            lease.files = facts
+            yield lease, PieceOutcome("again")
+        elif key in self.leases:
+            report(self.leases[key].observer, event, facts)
 
-    def _read_event(self, key: str, event: str, facts: Any) -> tuple[Any, End | None]:
-        """What a worker tells while it is at a piece."""
-        future = next((future for future in self.running if future.key == key), None)
-        if future is None:
-            return None, None
-        errand = self.running[future]
-        if event == "on_leave":  # with all that it has
-            self.client.cancel([self.running.pop(future) and future], force=True)
-            errand.files = facts
-            return errand, End("again")
-        if event == "on_step":
-            facts = [StepStats(**facts[0])]
-        elif event == "on_evaluate":
-            facts = [facts[0], [Score(*row) for row in facts[1]]]
-        tell([errand.observer], event, *facts)
-        return None, None
-
-    def _read_end(self, errand: Errand, future: Future) -> End:
-        """What has become of a piece that a worker had."""
+    def _read_result(self, lease: Lease, future: Future) -> PieceOutcome:
+        """How the work on a piece has ended that a worker had."""
         if future.status == "cancelled":
             raise MachineError("the scheduler is gone: the same command goes on when there is one again")
         if error := future.exception():
-            errand.tries += 1
+            lease.failures += 1
             if isinstance(error, KilledWorker):
-                return End("failed", "its workers died: out of memory?", (str(error),))
-            return End(
-                "machine", f"a worker cannot begin: {type(error).__name__}: {error}".partition("\n")[0]
-            )
-        answer: Answer = future.result()
-        if answer.end.state == "send":
-            errand.files = read_files(errand.piece.folder)
-            return End("again")
-        for name, content in answer.files.items():
+                return PieceOutcome("failed", "its workers died: out of memory?", (str(error),))
+            line = f"a worker cannot begin: {type(error).__name__}: {error}".partition("\n")[0]
+            return PieceOutcome("machine", line)
+        reply: Reply = future.result()
+        outcome = reply.outcome
+        if outcome.state == "send files":
+            lease.files = read_files(lease.piece.folder)
+            return PieceOutcome("again")
+        for name, content in reply.files.items():
             assert ".." not in Path(name).parts
-            write_atomically(errand.piece.folder / name, content)
-        if answer.end.state in ("failed", "machine"):
-            errand.tries += 1
-        if answer.end.state == "machine":
-            tell([errand.observer], "on_note", f"{answer.where} takes no more pieces: {answer.end.reason}")
+            write_atomically(lease.piece.folder / name, content)
+        lease.failures += outcome.state in ("failed", "machine")
+        if outcome.state == "machine":
+            tell([lease.observer], "on_note", f"{reply.worker} takes no more pieces: {outcome.reason}")
             future.release()
-            self._dismiss(answer.where)
-        return answer.end
+            self._retire(reply.worker)
+        return outcome
 
-    def _dismiss(self, where: str) -> None:
-        """Send a worker away; the scheduler does not let it go while it thinks its answer is still wanted."""
+    def _retire(self, worker: str) -> None:
+        """Send a worker away; the scheduler keeps it as long as it thinks that its result is wanted."""
         end = monotonic() + 10
-        while not self.client.retire_workers([where], close_workers=True) and monotonic() < end:
+        while not self.client.retire_workers([worker], close_workers=True) and monotonic() < end:
             sleep(0.1)
+
+
+def report(observer: object, event: str, facts: Any) -> None:
+    """Tell an observer what a worker has reported."""
+    if event == "on_step":
+        facts = [StepStats(**facts[0])]
+    elif event == "on_evaluate":
+        facts = [facts[0], [Score(*row) for row in facts[1]]]
+    tell([observer], event, *facts)
+
+
+def device_kind(settings: WorkSettings) -> str:
+    """cpu or cuda, for estimates; of a scheduler's workers the first is asked."""
+    if settings.device != "auto":
+        return settings.device.partition(":")[0]
+    if settings.on.endswith(".toml"):
+        return "cuda" if "gpu" in Path(settings.on).read_text().lower() else "cpu"
+    if settings.on == LOCAL:
+        return _own_device()
+    with connect(settings) as client:
+        return str(client.submit(_own_device, pure=False).result())
+
+
+def _own_device() -> str:
+    return find_device("auto").type
+
+
+@contextmanager
+def connect(settings: WorkSettings, code: Sequence[str] = ()) -> Iterator[Client]:
+    """A Dask client of the workers, which get the code of your own models."""
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    with ExitStack() as stack:
+        address: Any = settings.on
+        if settings.on == LOCAL:
+            address = LocalCluster(
+                n_workers=count_workers(settings),
+                threads_per_worker=1,
+                memory_limit=0,
+                silence_logs=logging.CRITICAL,
+                dashboard_address=":0",  # any port: several may run at a time
+            )
+            stack.enter_context(address)
+        elif settings.on.endswith(".toml"):
+            start, jobs = read_queue(Path(settings.on))
+            address = stack.enter_context(start())
+            address.adapt(maximum_jobs=jobs)
+        try:
+            client = stack.enter_context(Client(address))
+        except OSError as error:
+            remedy = "start one with `dask scheduler`, or leave out ‹on›"
+            raise UserError(f"‹on› {settings.on}: no scheduler answers there; {remedy}") from error
+        if settings.on != LOCAL or find_spec("bokeh"):
+            print(f"Dask's dashboard: {client.dashboard_link}", file=sys.stderr)
+        client.register_plugin(SaveBeforeClosing())
+        for path in code:
+            try:
+                client.register_plugin(UploadFile(path), name=f"ctlpp-{Path(path).name}")
+            except Exception as error:
+                raise UserError(f"workers cannot import {path}: {error_line(error)}") from error
+        yield client
+
+
+def read_queue(path: Path) -> tuple[Callable[[], Any], int]:
+    """What starts the cluster that a TOML file describes, and how many jobs it may have at most."""
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(f"‹on› {path} cannot be read: {error}") from error
+    system, jobs = content.pop("system", None), content.pop("jobs", 1)
+    if system not in SYSTEMS:
+        raise UserError(f"‹on› {path}: system {system!r}: choose from {', '.join(SYSTEMS)}")
+    if not isinstance(jobs, int) or jobs < 1:
+        raise UserError(f"‹on› {path}: jobs {jobs!r}: must be 1 or more")
+    import dask_jobqueue
+
+    cores = content.setdefault("cores", 1)
+    options = {"memory": "4GB", "processes": 1, "worker_extra_args": [], "job_script_prologue": [], **content}
+    options["worker_extra_args"] = [*options["worker_extra_args"], "--nthreads", "1"]
+    options["job_script_prologue"] = [*options["job_script_prologue"], f"export OMP_NUM_THREADS={cores}"]
+    kind = getattr(dask_jobqueue, f"{SYSTEMS[system]}Cluster")
+
+    def start() -> Any:
+        try:
+            return kind(**options)
+        except (TypeError, ValueError) as error:
+            raise UserError(f"‹on› {path}: {str(error).partition(chr(10))[0]}; see dask-jobqueue") from error
+
+    return start, jobs
+
+
+def job_script(path: Path) -> str:
+    """The script of a queue's job, as it would be handed in."""
+    with read_queue(path)[0]() as cluster:
+        return str(cluster.job_script())

@@ -1,7 +1,7 @@
 """Pieces: a planned run is cut by seeds, and every piece is a run folder `OUT/runs/<name>/<first>-<last>`.
 
-A seed belongs to one piece. What is begun stays as it was cut: a run can be trained with other seeds tomorrow
-than today, or by two processes. A piece that failed has a note beside it, `<first>-<last>.failed.json`.
+A seed belongs to one piece. A piece that has begun keeps its seeds: so a run can get more seeds another day,
+and two processes can share it. The note of a failure is beside the piece, `<first>-<last>.failed.json`.
 
 Example:
     >>> cut([0, 1, 2, 5, 6, 7, 8, 9], at_most=3)
@@ -26,6 +26,7 @@ from ctlpp.runs.untrusted import DamagedError, as_dict, as_list, as_str, read_js
 from ctlpp.training.recipe import Recipe, watching
 
 MOST_SEEDS = 10_000  # in a piece
+OF_TASK = ("seed", "shared_functions", "shared_symbols")  # settings of the data that `task.json` has by name
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class RunStatus:
-    """What of a planned run is there and what is to do."""
+    """What a planned run has, and what is to do."""
 
     run: PlannedRun
     found: tuple[Piece, ...]  # pieces that exist
@@ -59,6 +60,11 @@ class RunStatus:
         done = {seed for piece in self.found if piece.finished for seed in piece.seeds}
         return tuple(seed for seed in self.run.seeds if seed in done)
 
+    @property
+    def missing(self) -> int:
+        """How many seeds are still to be trained."""
+        return 0 if self.run.ended else len(self.run.seeds) - len(self.finished)
+
     def remaining(self, device: str) -> float:
         """Seconds for what is to do."""
         run = self.run
@@ -66,42 +72,35 @@ class RunStatus:
 
 
 def run_status(out: Path, run: PlannedRun, at_most: int | None = None) -> RunStatus:
-    """Look at what is there. `at_most`: seeds in a new piece. Raises UserError if something else is there."""
-    found = find_pieces(out, run)
+    """Look at the folder. `at_most`: seeds in a new piece. Raises UserError if something else is there."""
+    found = [_read_piece(folder, seeds, run) for folder, seeds in _piece_folders(out, run)]
     if run.ended:
         return RunStatus(run, tuple(found), ())
     taken = {seed for piece in found for seed in piece.seeds}
-    begun = [piece for piece in found if not piece.finished and {*piece.seeds} & {*run.seeds}]
-    new = []
-    for seeds in cut(
-        [seed for seed in run.seeds if seed not in taken], min(at_most or MOST_SEEDS, MOST_SEEDS)
-    ):
+    to_do = [piece for piece in found if not piece.finished and {*piece.seeds} & {*run.seeds}]
+    free = [seed for seed in run.seeds if seed not in taken]
+    for seeds in cut(free, min(at_most or MOST_SEEDS, MOST_SEEDS)):
         folder = out / "runs" / run.name / f"{seeds[0]}-{seeds[-1]}"
-        new.append(Piece(run, folder, seeds, failure=read_failure(folder)))
-    return RunStatus(run, tuple(found), tuple(sorted([*begun, *new], key=lambda piece: piece.seeds)))
+        to_do.append(Piece(run, folder, seeds, failure=read_failure(folder)))
+    return RunStatus(run, tuple(found), tuple(sorted(to_do, key=lambda piece: piece.seeds)))
 
 
-def cut(seeds: Sequence[int], at_most: int | None = None) -> list[tuple[int, ...]]:
+def cut(seeds: Sequence[int], at_most: int) -> list[tuple[int, ...]]:
     """Ranges without gaps, of at most so many seeds."""
     ranges: list[tuple[int, ...]] = []
     for seed in sorted(seeds):
-        if ranges and seed == ranges[-1][-1] + 1 and len(ranges[-1]) != at_most:
+        if ranges and seed == ranges[-1][-1] + 1 and len(ranges[-1]) < at_most:
             ranges[-1] = (*ranges[-1], seed)
         else:
             ranges.append((seed,))
     return ranges
 
 
-def find_pieces(out: Path, run: PlannedRun) -> list[Piece]:
-    """The pieces of a run that exist, checked to be what they should be; other folders are left alone."""
-    return [_read_piece(folder, seeds, run) for folder, seeds in _places(out, run)]
-
-
-def _places(out: Path, run: PlannedRun) -> Iterator[tuple[Path, tuple[int, ...]]]:
-    """Folders of a run's pieces, with the seeds that their names say."""
+def _piece_folders(out: Path, run: PlannedRun) -> Iterator[tuple[Path, tuple[int, ...]]]:
+    """Folders of a run's pieces, with the seeds that their names say; other folders are left alone."""
     named = [path for path in (out / "runs").glob("*") if current_name(path.name) == run.name]
     for folder in sorted(piece for path in named for piece in path.glob("*-*")):
-        name = re.fullmatch(r"(\d{1,10})-(\d{1,10})", folder.name)
+        name = re.fullmatch(r"(\d+)-(\d+)", folder.name)
         seeds = range(int(name[1]), int(name[2]) + 1) if name and folder.is_dir() else range(0)
         if 0 < len(seeds) <= MOST_SEEDS:
             yield folder, tuple(seeds)
@@ -132,42 +131,35 @@ def saved_step(folder: Path) -> int:
 
 
 def first_mismatch(config: dict[str, Any], run: PlannedRun) -> str:
-    """In what the config of a run is not what the plan has; empty if in nothing."""
-    task, options = as_dict(config.get("task")), run.options
+    """In what the config of a run differs from the plan; empty if in nothing."""
+    task = as_dict(config.get("task"))
+    wanted = {"model": run.model, "preset": run.preset, **dict(run.sizes), **asdict(run.recipe)}
+    found = asdict(Recipe()) | config  # older runs do not have the newest settings
+    found |= as_dict(config.get("options")) | as_dict(config.get("recipe"))
     if as_dict(config.get("about")).get("code") != run.about.get("code"):
         return "was trained with other code of its model"
-    if run.variant not in VARIANTS:
-        return _mismatch_on_own_data(config, run)
-    repeats = {name: options.pop(name) for name in (REPEATS,) if name in options}
-    settings = Settings(variant=run.variant, **options)
-    wanted = {name: getattr(run, name) for name in ("model", "variant", "protocol", "preset")}
-    found = asdict(Recipe()) | {
-        name: config.get(name) for name in wanted
-    }  # older runs have no later settings
-    wanted |= dict(run.sizes) | asdict(run.recipe) | settings.split_settings() | repeats
-    found |= as_dict(config.get("options")) | as_dict(config.get("recipe")) | as_dict(task.get("recipe"))
-    names = ("seed", "shared_functions", "shared_symbols")
-    wanted |= {name: getattr(settings, name) for name in (*names, "symbols", "functions")}
-    found |= {name: task.get(name) for name in names}
-    found |= {"symbols": len(as_list(task.get("symbols"))), "functions": len(as_dict(task.get("functions")))}
-    return _first_difference(wanted, found)
-
-
-def _mismatch_on_own_data(config: dict[str, Any], run: PlannedRun) -> str:
-    """The same for a graph of one's own and for a dataset folder."""
-    if as_dict(config.get("task")) != describe_task(run):
+    if run.variant in VARIANTS:
+        wanted |= _data_settings(run)
+        found |= as_dict(task.get("recipe")) | {name: task.get(name) for name in OF_TASK}
+        found |= {"symbols": len(as_list(task.get("symbols")))}
+        found |= {"functions": len(as_dict(task.get("functions")))}
+    elif task != describe_task(run):
         return f"was trained on other data than {run.variant} has now"
-    wanted = {"model": run.model, "preset": run.preset, **dict(run.sizes), **asdict(run.recipe)}
-    found = asdict(Recipe()) | config | as_dict(config.get("options")) | as_dict(config.get("recipe"))
-    return _first_difference(wanted, found)
-
-
-def _first_difference(wanted: dict[str, Any], found: dict[str, Any]) -> str:
+    unimportant = watching(wanted)
     for name, value in wanted.items():
         value = list(value) if isinstance(value, tuple) else value
-        if name not in watching(wanted) and found.get(name) != value:
+        if name not in unimportant and found.get(name) != value:
             return f"has {name} {found.get(name)}, the plan {value}"
     return ""
+
+
+def _data_settings(run: PlannedRun) -> dict[str, Any]:
+    """Everything that decides the data of one of the paper's variants."""
+    options = run.options
+    limit = {REPEATS: options.pop(REPEATS)} if REPEATS in options else {}
+    settings = Settings(variant=run.variant, **options)
+    of_task = {name: getattr(settings, name) for name in (*OF_TASK, "symbols", "functions")}
+    return {"variant": run.variant, "protocol": run.protocol} | settings.split_settings() | limit | of_task
 
 
 @contextmanager
@@ -175,7 +167,7 @@ def claim(piece: Piece) -> Iterator[None]:
     """Hold a piece and make its folder; BusyError if another process has it, or one of its seeds."""
     locks = piece.out / ".locks"
     with lock(locks / "all", wait=True):
-        others = [seeds for folder, seeds in _places(piece.out, piece.run) if folder != piece.folder]
+        others = [seeds for folder, seeds in _piece_folders(piece.out, piece.run) if folder != piece.folder]
         if not piece.folder.exists() and any({*seeds} & {*piece.seeds} for seeds in others):
             raise BusyError("another process has taken some of its seeds")
         make_folder(piece.folder)
@@ -183,24 +175,23 @@ def claim(piece: Piece) -> Iterator[None]:
         yield
 
 
-def check_place(out: Path) -> None:
-    """Refuse a folder of something else; one that is not there is fine."""
-    if not out.is_dir():
-        return
-    names = sorted(path.name for path in out.iterdir() if not path.name.startswith("."))
-    if names and not {"runs", "results.parquet"} & {*names}:
-        raise UserError(f"{out} holds other files ({names[0]}, …): choose an empty or a new folder as ‹out›")
+def check_out(out: Path, *own: str) -> None:
+    """Refuse a folder that has files, but none of these; one that is not there is fine."""
+    names = {path.name for path in out.glob("[!.]*")}
+    if names and not names & {*own}:
+        other = f"{out} holds other files ({min(names)}, …)"
+        raise UserError(f"{other}: choose an empty or a new folder as ‹out›")
 
 
-def note_failure(folder: Path, reason: str, traceback: Sequence[str]) -> None:
+def write_failure(folder: Path, reason: str, traceback: Sequence[str]) -> None:
     """Write down why a piece failed."""
     when = datetime.now(UTC).isoformat(timespec="seconds")
-    write_json(_failure_of(folder), {"reason": reason, "when": when, "traceback": [*traceback]})
+    write_json(_failure_file(folder), {"reason": reason, "when": when, "traceback": [*traceback]})
 
 
 def read_failure(folder: Path) -> str:
     """Why a piece failed; empty if it did not, or if its folder is gone: it then begins anew."""
-    path = _failure_of(folder)
+    path = _failure_file(folder)
     if not path.is_file() or not folder.is_dir():
         return ""
     try:
@@ -211,8 +202,8 @@ def read_failure(folder: Path) -> str:
 
 def forget_failure(folder: Path) -> None:
     """Let a piece be tried again."""
-    _failure_of(folder).unlink(missing_ok=True)
+    _failure_file(folder).unlink(missing_ok=True)
 
 
-def _failure_of(folder: Path) -> Path:
+def _failure_file(folder: Path) -> Path:
     return folder.with_name(f"{folder.name}.failed.json")

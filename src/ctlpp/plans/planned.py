@@ -15,18 +15,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from ctlpp.benchmark.dataset import Dataset, generate
+from ctlpp.benchmark.task import make_task
 from ctlpp.benchmark.variants import Settings
 from ctlpp.files import UserError
 from ctlpp.models import DEFAULT_PRESET
+from ctlpp.storage.folder import load, read_task, task_to_dict
+from ctlpp.training.batches import digest, read_data
 from ctlpp.training.recipe import Recipe, recipe_for
 from ctlpp.words import OLD_PROTOCOLS
-
-if TYPE_CHECKING:
-    from ctlpp.benchmark.dataset import Dataset
 
 Options = tuple[tuple[str, Any], ...]  # keyword arguments, hashable
 
@@ -59,23 +60,23 @@ class PlannedRun:
 
     @property
     def steps(self) -> int:
-        """Of its recipe."""
+        """The steps of its recipe."""
         return self.recipe.steps
 
     @property
     def about(self) -> dict[str, Any]:
-        """What its folders note of it."""
+        """What the configs of its run folders say under `about`."""
         code = {Path(path).name: checksum for path, checksum in self.code}
         return {"cell": self.name} | ({"code": code} if code else {})
 
     @property
     def options(self) -> dict[str, Any]:
-        """Of its data."""
+        """All options of its data."""
         return dict(self.data + self.small)
 
     @property
     def protocol(self) -> str:
-        """Of its data."""
+        """The protocol of its data."""
         return str(self.options.get("protocol", Settings.protocol))
 
     @property
@@ -87,14 +88,14 @@ class PlannedRun:
         return [_words(name.replace("_", " "), value, " ") for name, value in rest.items()]
 
     def setting(self, **changes: Any) -> tuple[object, ...]:
-        """What tells it from other runs, with these options of the data changed; None leaves one out."""
+        """All that differs between runs, with these options of the data changed; None leaves one out."""
         data = {**dict(self.data), **changes}
         special = frozenset(pair for pair in data.items() if pair[1] is not None)
         return self.model, self.variant, self.preset, special
 
 
 def name_run(model: str, variant: str, data: Mapping[str, Any], preset: str = DEFAULT_PRESET) -> str:
-    """A name for a run, from all that is special about it.
+    """A name for a run, made of everything that is special about it.
 
     >>> name_run("ndr", "S", {"protocol": "clean", "shared_functions": 16, "shared_symbols": 6}, "quick")
     'ndr-S-clean-o16-s6-quick'
@@ -110,7 +111,7 @@ def name_run(model: str, variant: str, data: Mapping[str, Any], preset: str = DE
 
 
 def current_name(name: str) -> str:
-    """The name of a run, from one that may have old words: `ndr-R-released` is `ndr-R-clean`."""
+    """The name of a run today; it may have been given in old words: `ndr-R-released` is `ndr-R-clean`."""
     return "-".join(OLD_PROTOCOLS.get(part, part) for part in name.split("-"))
 
 
@@ -122,7 +123,7 @@ def _words(option: str, value: object, between: str = "") -> str:
 
 
 def choose(runs: Sequence[PlannedRun], only: Sequence[str], what: str) -> list[PlannedRun]:
-    """Those that are named: all, if none is."""
+    """The runs that `only` names, or all if it is empty; what: the plan, for the message."""
     words = {run.name: {run.name, f"{run.model}/{run.variant}"} for run in runs}
     only = [current_name(word) for word in only]
     for word in only:
@@ -134,20 +135,16 @@ def choose(runs: Sequence[PlannedRun], only: Sequence[str], what: str) -> list[P
 
 def draw_data(run: PlannedRun) -> Dataset:
     """The data of a run: generated, or read if its variant is a dataset folder."""
-    from ctlpp.storage.folder import load
-
     return load(run.variant) if Path(run.variant).is_dir() else _generate(run.variant, run.data + run.small)
 
 
 @lru_cache(maxsize=2)
 def _generate(variant: str, options: Options) -> Dataset:
-    from ctlpp.benchmark.dataset import generate
-
     return generate(variant, **dict(options))
 
 
 def data_digests(run: PlannedRun) -> dict[str, str]:
-    """The checksums of the splits that a run uses. Raises UserError if there are not so many examples."""
+    """The checksums of a run's splits. Raises UserError if there are not as many examples as it wants."""
     if Path(run.variant).is_dir():
         return _digests(draw_data(run))
     return _digests_of(run.variant, run.data + run.small)
@@ -159,16 +156,11 @@ def _digests_of(variant: str, options: Options) -> dict[str, str]:
 
 
 def _digests(data: Dataset) -> dict[str, str]:
-    from ctlpp.training.batches import digest, read_data
-
     return {name: digest(split) for name, split in read_data(data).splits.items()}
 
 
 def describe_task(run: PlannedRun) -> dict[str, Any]:
-    """The task of a run, as its folders have it; without drawing the data."""
-    from ctlpp.benchmark.task import make_task
-    from ctlpp.storage.folder import read_task, task_to_dict
-
+    """The task of a run, as its config has it; no data are drawn."""
     if Path(run.variant).is_dir():
         task, recipe, _ = read_task(Path(run.variant))
     else:
@@ -204,8 +196,8 @@ _AROUND = {"cuda": 10.0, "cpu": 3.0}  # seconds a piece: beginning, evaluations,
 def seconds(run: PlannedRun, seeds: int, device: str = "cuda", steps: int | None = None) -> float:
     """For training so many seeds of a planned run in one piece, with all that belongs to it.
 
-    Between the crowds that were measured a step takes a straight line, beyond them it is in proportion.
-    A model that was not measured is taken for the one like it, your own for an NDR.
+    Between the crowds that were measured the time of a step is interpolated, beyond them it is in proportion.
+    A model that was not measured counts as the one most like it, your own as an NDR.
     """
     if not seeds:
         return 0.0
@@ -220,9 +212,9 @@ def seconds(run: PlannedRun, seeds: int, device: str = "cuda", steps: int | None
 
 
 def seeds_within(run: PlannedRun, minutes: float, device: str) -> int:
-    """How many seeds can be trained together in so many minutes: at least one, and all if stopping early.
+    """How many seeds can be trained together in so many minutes: at least one.
 
-    When a run stops early depends on all of its seeds, so it is never cut.
+    A run that may stop early is never cut, because when it stops depends on all of its seeds.
     """
     most = len(run.seeds)
     if run.recipe.early_stop:

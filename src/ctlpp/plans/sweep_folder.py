@@ -1,4 +1,4 @@
-"""A sweep's folder: a run folder for every run, what has become of everything, and a report page.
+"""A sweep's folder: a run folder per run, the state of everything, and a report page.
 
     DIR/<name>/         a run, merged from its pieces
     DIR/sweep.json      all runs: which are finished, running, waiting or failed, and where
@@ -21,20 +21,20 @@ from time import monotonic
 from typing import Any
 
 from ctlpp.files import UserError, lock, make_folder, write_json
-from ctlpp.plans.pieces import Piece, first_mismatch, run_status
+from ctlpp.plans.pieces import Piece, check_out, first_mismatch, run_status
 from ctlpp.plans.planned import PlannedRun, data_digests
-from ctlpp.plans.sweep import Row, plan_sweep, read_sweep
-from ctlpp.plans.work import LOCAL, End, Outcome, WorkSettings, carry_out
+from ctlpp.plans.sweep_file import Row, plan_sweep, read_sweep
+from ctlpp.plans.work import LOCAL, Outcome, PieceOutcome, WorkSettings, carry_out
 from ctlpp.report.page import write_report
 from ctlpp.runs.checkpoint import merge_runs
 from ctlpp.runs.folder import read_run
 from ctlpp.runs.history import StepStats
 from ctlpp.words import duration, name_seeds
 
-Say = Callable[[str], None]  # told a line for people
-BOOKS = "sweep.json"
+Say = Callable[[str], None]  # prints a line
+STATE_FILE = "sweep.json"
 FORMAT = 1
-WRITE_EVERY = 5.0  # seconds between states that are written
+WRITE_SECONDS = 5.0  # between versions of that file
 
 
 def sweep(runs: Sequence[Row] | Path | str, out: Path | str, **settings: Any) -> list[dict[str, Any]]:
@@ -49,8 +49,8 @@ def sweep(runs: Sequence[Row] | Path | str, out: Path | str, **settings: Any) ->
         One dictionary per seed, with its run, model, variant, number and accuracies.
     """
     plan = read_sweep(Path(runs)) if isinstance(runs, Path | str) else plan_sweep(runs)
-    out, own = Path(out), {"on": LOCAL, "analysis": False, **settings}
-    Sweep(plan, out).carry_out(WorkSettings(**own))
+    out = Path(out)
+    Sweep(plan, out).carry_out(WorkSettings(**{"on": LOCAL, "analysis": False, **settings}))
     records = [(run, read_run(out / run.name)) for run in plan]
     return [
         {"run": run.name, "model": run.model, "variant": record.variant, "seed": seed.number, **seed.accuracy}
@@ -61,22 +61,22 @@ def sweep(runs: Sequence[Row] | Path | str, out: Path | str, **settings: Any) ->
 
 @dataclass(eq=False)
 class PieceState:
-    """What has become of a piece; an observer of its training."""
+    """How far a piece is; an observer of its training."""
 
     piece: Piece
     title: str = ""
     say: Say = lambda line: None
     state: str = "waiting"  # running, finished, failed, elsewhere (another process has it)
-    where: str = "here"
+    worker: str = "here"
     step: int = 0
-    first: int = 0  # step of this sitting
+    first: int = 0  # the step at which this process found it
     began: float = 0.0
-    seconds: float = 0.0  # at work
+    seconds: float = 0.0  # of work
     reason: str = ""
 
-    def placed(self, where: str) -> None:
+    def assigned(self, worker: str) -> None:
         """A worker has it."""
-        self.where = where
+        self.worker = worker
 
     def on_start(self, config: dict[str, Any], step: int) -> None:
         """It begins, perhaps again."""
@@ -87,47 +87,47 @@ class PieceState:
         self.say(f"{self.title}: {line}")
 
     def on_step(self, stats: StepStats) -> None:
-        """How far it is."""
+        """Note the progress."""
         self.step, self.seconds = stats.step, monotonic() - self.began
 
-    def ended(self, end: End) -> None:
-        """It is through."""
-        self.state = {"done": "finished", "busy": "elsewhere"}.get(end.state, "failed")
-        self.reason = end.reason
-        self.step = self.piece.run.steps if end.state == "done" else self.step
-        self.seconds = monotonic() - self.began if self.began else 0.0
-        self.say(
-            f"{self.title}: {self.state}" + f", {duration(self.seconds)} on {self.where}" * bool(self.began)
-        )
+    def end(self, outcome: PieceOutcome) -> None:
+        """Note how the work has ended."""
+        self.state = {"done": "finished", "busy": "elsewhere"}.get(outcome.state, "failed")
+        self.reason = outcome.reason
+        line = f"{self.title}: {self.state}"
+        if self.state == "finished":
+            self.step = self.piece.run.steps
+        if self.began:
+            self.seconds = monotonic() - self.began
+            line += f", {duration(self.seconds)} on {self.worker}"
+        self.say(line)
 
     def to_json(self) -> dict[str, Any]:
-        """As in sweep.json."""
-        facts = {"seeds": name_seeds(self.piece.seeds), "state": self.state, "where": self.where}
+        """The entry in sweep.json."""
+        facts = {"seeds": name_seeds(self.piece.seeds), "state": self.state, "where": self.worker}
         return facts | {"step": self.step} | ({"reason": self.reason} if self.reason else {})
 
 
 @dataclass(eq=False)
 class Sweep:
-    """A plan, its folder and where everything stands."""
+    """A plan, its folder and the state of everything."""
 
     plan: Sequence[PlannedRun]
     out: Path
     say: Say = lambda line: print(line, file=sys.stderr, flush=True)
-    states: dict[Path, PieceState] = field(default_factory=dict)  # of pieces that this sitting knows
+    states: dict[Path, PieceState] = field(default_factory=dict)  # of the pieces that this process knows
     merged: dict[str, set[int]] = field(default_factory=dict)  # seeds in run folders, by run
-    done: dict[str, set[int]] = field(default_factory=dict)  # and in pieces of this sitting
+    trained: dict[str, set[int]] = field(default_factory=dict)  # and in pieces of this process
     written: float = 0.0  # when
 
     def __post_init__(self) -> None:
-        names = [path.name for path in self.out.iterdir()] if self.out.is_dir() else []
-        if names and BOOKS not in names:
-            other = f"{self.out} holds other files ({min(names)}, …)"
-            raise UserError(f"{other}: choose an empty or a new folder as ‹out›")
+        check_out(self.out, STATE_FILE)
         self.merged = {run.name: self._read_merged(run) for run in self.plan}
+        self.trained = {name: {*seeds} for name, seeds in self.merged.items()}
 
     @property
     def pieces(self) -> Path:
-        """What is not yet merged."""
+        """The folder of what is not yet merged."""
         return self.out / ".pieces"
 
     @property
@@ -139,7 +139,7 @@ class Sweep:
         return [replace(run, seeds=tuple(seeds)) for run, seeds in missing if seeds]
 
     def carry_out(self, settings: WorkSettings) -> Outcome:
-        """Train what is missing, merge it, and write down what has become of it."""
+        """Train what is missing, merge it, and write down the state of everything."""
         for piece in (piece for run in self.left for piece in run_status(self.pieces, run).to_do):
             if piece.failure:
                 self.states[piece.folder] = PieceState(piece, state="failed", reason=piece.failure)
@@ -151,7 +151,7 @@ class Sweep:
         make_folder(self.out)
         try:
             self.write()
-            outcome = carry_out(self.left, self.pieces, settings, self._watch, self._through)
+            outcome = carry_out(self.left, self.pieces, settings, self._watch, self._after_piece)
         finally:
             for run in self.left:
                 self._merge(run)
@@ -167,22 +167,21 @@ class Sweep:
 
     def write(self) -> None:
         """Write sweep.json."""
-        pieces: dict[str, list[PieceState]] = {}
+        states: dict[str, list[PieceState]] = {run.name: [] for run in self.plan}
         for state in self.states.values():
-            pieces.setdefault(state.piece.run.name, []).append(state)
-        runs = [self._to_json(run, pieces.get(run.name, [])) for run in self.plan]
-        write_json(self.out / BOOKS, {"format": FORMAT, "runs": runs})
+            states[state.piece.run.name].append(state)
+        runs = [self._to_json(run, states[run.name]) for run in self.plan]
+        write_json(self.out / STATE_FILE, {"format": FORMAT, "runs": runs})
         self.written = monotonic()
 
-    def _through(self, piece: Piece, end: End) -> None:
-        """A piece has come to an end; when it was the last of its run, that is merged."""
-        self.states[piece.folder].ended(end)
-        if end.state == "done":
-            done = self.done.setdefault(piece.run.name, set())
-            done |= {*piece.seeds}
-            if {*piece.run.seeds} <= done:
+    def _after_piece(self, piece: Piece, outcome: PieceOutcome) -> None:
+        """Note how the work on a piece has ended; merge its run if that was the last piece."""
+        self.states[piece.folder].end(outcome)
+        if outcome.state == "done":
+            self.trained[piece.run.name] |= {*piece.seeds}
+            if {*piece.run.seeds} <= self.trained[piece.run.name]:
                 self._merge(piece.run)
-        if monotonic() - self.written > WRITE_EVERY:
+        if monotonic() - self.written > WRITE_SECONDS:
             self.write()
 
     def _merge(self, run: PlannedRun) -> None:
@@ -201,6 +200,7 @@ class Sweep:
             with suppress(OSError):  # not if some are left
                 (self.pieces / "runs" / run.name).rmdir()
             self.merged[run.name] = self._read_merged(run)
+            self.trained[run.name] |= self.merged[run.name]
 
     def _read_merged(self, run: PlannedRun) -> set[int]:
         """The seeds that a run's folder has; UserError if it is not what it should be."""
@@ -216,10 +216,10 @@ class Sweep:
         return {*record.config["seeds"]}
 
     def _to_json(self, run: PlannedRun, pieces: Sequence[PieceState]) -> dict[str, Any]:
-        """A run, as in sweep.json."""
-        states = {state.state for state in pieces}
+        """The entry of a run in sweep.json."""
+        states = {piece.state for piece in pieces}
         merged = sorted(self.merged[run.name] & {*run.seeds})
-        state = next((one for one in ("failed", "running") if one in states), "waiting")
+        state = next((state for state in ("failed", "running") if state in states), "waiting")
         return {
             "name": run.name,
             "model": run.model,
@@ -230,5 +230,5 @@ class Sweep:
             "finished": name_seeds(merged),
             "settings": {**dict(run.changes), **{f"size.{name}": value for name, value in run.sizes}},
             "data": run.options,
-            "pieces": [one.to_json() for one in pieces],
+            "pieces": [piece.to_json() for piece in pieces],
         }

@@ -1,7 +1,7 @@
 """Carry out a plan, piece by piece: train, analyse, keep what is to be kept.
 
-All of it can be killed and is taken up again: what is finished is skipped, what is begun is resumed.
-One process works here; more than one, or other machines, are `ctlpp.plans.cluster`.
+It may be killed at any time: the next call skips what is finished and resumes what has begun.
+Here this process works alone; `ctlpp.plans.cluster` has more processes, and other machines.
 """
 
 from __future__ import annotations
@@ -18,17 +18,22 @@ from importlib.util import find_spec
 from pathlib import Path
 from time import time
 
+import safetensors.torch
+import torch
+
 from ctlpp.analysis.folder import read_analysis
 from ctlpp.files import BusyError, TimeUp, UserError, cannot_write, make_folder, write_atomically
-from ctlpp.plans.pieces import Piece, RunStatus, claim, forget_failure, note_failure, run_status
+from ctlpp.plans.pieces import Piece, RunStatus, claim, forget_failure, run_status, write_failure
 from ctlpp.plans.planned import PlannedRun, draw_data, seeds_within
 from ctlpp.runs.folder import read_run
 from ctlpp.runs.history import SeedResult, tell
 from ctlpp.runs.untrusted import DamagedError
+from ctlpp.training import train as training
 from ctlpp.words import plural
 
-Watch = Callable[[str, Piece], object]  # told of a piece and its title, gives an observer of its training
-HERE, LOCAL = "", "local"  # places: this process, processes of this machine
+Watch = Callable[[str, Piece], object]  # gives the title and the piece an observer of the training, or None
+HERE, LOCAL = "", "local"  # where to work: in this process, in processes of this machine
+LEFT_TO_OTHERS = "another process is at it; left to that one"
 _MACHINE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM}
 
 
@@ -58,7 +63,7 @@ class WorkSettings:
         if (self.on not in (HERE, LOCAL) or (self.workers or 1) > 1) and find_spec("distributed") is None:
             raise UserError("more than one process: Dask is not installed; pip install 'ctlpp[cluster]'")
         if self.on.endswith(".toml"):
-            from ctlpp.plans.places import read_queue
+            from ctlpp.plans.cluster import read_queue
 
             read_queue(Path(self.on))
         if self.keep_weights is not None and not self.small:
@@ -66,12 +71,14 @@ class WorkSettings:
 
 
 @dataclass(frozen=True)
-class End:
+class PieceOutcome:
     """How the work on a piece has ended."""
 
-    state: str  # done, busy (another process has it), failed, or machine: that has failed, not the piece
+    # done, busy (another process has it), failed, or machine: that has failed, not the piece.
+    # From a worker also: again (another worker is to go on), and send files (it does not see the folder).
+    state: str
     reason: str = ""
-    traceback: tuple[str, ...] = ()  # if it is to be noted beside the piece
+    traceback: tuple[str, ...] = ()  # if the failure is to be written beside the piece
 
 
 @dataclass
@@ -109,22 +116,21 @@ def carry_out(
     out: Path,
     settings: WorkSettings,
     watch: Watch = lambda title, piece: None,
-    changed: Callable[[Piece, End], None] = lambda piece, end: None,
+    after_piece: Callable[[Piece, PieceOutcome], None] = lambda piece, outcome: None,
 ) -> Outcome:
-    """Do whatever the planned runs still need; `changed` is told whenever a piece is through."""
-    outcome = Outcome()
-    work, kind = _one_by_one, ""
+    """Do whatever the planned runs still need."""
+    work, device = _work_here, ""
     if settings.on not in (HERE, LOCAL) or count_workers(settings) > 1:
-        from ctlpp.plans.cluster import side_by_side as work
-        from ctlpp.plans.places import device_kind
+        from ctlpp.plans.cluster import device_kind
+        from ctlpp.plans.cluster import work_on_cluster as work
 
-        kind = device_kind(settings)
-    pieces: list[Piece] = []
-    trained: dict[str, set[int]] = {}
+        device = device_kind(settings)
+    outcome, pieces = Outcome(), list[Piece]()
+    finished: dict[str, set[int]] = {}  # seeds, by run
     for run in plan:
-        fit = seeds_within(run, settings.piece_minutes, kind) if kind else None
-        status = run_status(out, run, settings.seeds_a_piece or fit)
-        trained[run.name] = {*status.finished}
+        most = seeds_within(run, settings.piece_minutes, device) if device else None
+        status = run_status(out, run, settings.seeds_a_piece or most)
+        finished[run.name] = {*status.finished}
         pieces += pieces_to_work_on(status, settings)
     if not settings.retry:
         outcome.failed = {piece.folder: piece.failure for piece in pieces if piece.failure}
@@ -133,7 +139,7 @@ def carry_out(
     busy = []
     for piece, end in work(pieces, settings, watch) if pieces else ():
         if end.traceback:
-            note_failure(piece.folder, end.reason, end.traceback)
+            write_failure(piece.folder, end.reason, end.traceback)
         if end.state == "machine":
             again = ": start again, with ‹retry=True›" if end.traceback else ""
             raise MachineError(end.reason + again)
@@ -143,19 +149,17 @@ def carry_out(
             busy.append(piece)
         else:
             outcome.done.append(piece.folder)
-            trained[piece.run.name] |= {*piece.seeds} & {*piece.run.seeds}
-        changed(piece, end)
-    for run in {piece.run for piece in busy}:
-        trained[run.name] = {*run_status(out, run).finished}
-    outcome.busy = [piece.folder for piece in busy if not {*piece.seeds} <= trained[piece.run.name]]
-    outcome.seeds = sum(map(len, trained.values()))
+            finished[piece.run.name] |= {*piece.seeds} & {*piece.run.seeds}
+        after_piece(piece, end)
+    for run in {piece.run for piece in busy}:  # the other process may have finished meanwhile
+        finished[run.name] = {*run_status(out, run).finished}
+    outcome.busy = [piece.folder for piece in busy if not {*piece.seeds} <= finished[piece.run.name]]
+    outcome.seeds = sum(map(len, finished.values()))
     return outcome
 
 
 def count_workers(settings: WorkSettings) -> int:
     """Processes of this machine: one a GPU, else one a core; just this one without Dask."""
-    import torch
-
     if settings.on == HERE or find_spec("distributed") is None:
         return 1
     if settings.workers or settings.device.startswith("cuda:"):
@@ -171,54 +175,48 @@ def pieces_to_work_on(status: RunStatus, settings: WorkSettings) -> list[Piece]:
     return sorted([*status.to_do, *after], key=lambda piece: piece.seeds)
 
 
-def titled(pieces: Sequence[Piece]) -> Iterator[tuple[Piece, str]]:
-    """With their titles."""
+def with_titles(pieces: Sequence[Piece]) -> Iterator[tuple[str, Piece]]:
+    """Each piece with its title, `2 of 3: lstm-R, seeds 0-24`."""
     for number, piece in enumerate(pieces, 1):
-        yield piece, f"{number} of {len(pieces)}: {piece.run.name}, seeds {piece.folder.name}"
+        yield f"{number} of {len(pieces)}: {piece.run.name}, seeds {piece.folder.name}", piece
 
 
-def _one_by_one(pieces: Sequence[Piece], settings: WorkSettings, watch: Watch) -> Iterator[tuple[Piece, End]]:
-    """Work in this process."""
+def _work_here(
+    pieces: Sequence[Piece], settings: WorkSettings, watch: Watch
+) -> Iterator[tuple[Piece, PieceOutcome]]:
+    """Work in this process, one piece after the other."""
     deadline = Deadline(settings.minutes)
-    for piece, title in titled(pieces):
+    for title, piece in with_titles(pieces):
         deadline.check()
-        shown = watch(title, piece)
-        observers = [deadline] if shown is None else [shown, deadline]
+        observer = watch(title, piece)
+        observers = [deadline] if observer is None else [observer, deadline]
         try:
             with claim(piece):
-                end = attempt(piece.run, piece.seeds, piece.folder, settings, observers)
+                outcome = attempt(piece, settings, observers)
         except BusyError:
-            tell(observers, "on_note", "another process is at it; left to that one")
-            end = End("busy")
-        yield piece, end
+            tell(observers, "on_note", LEFT_TO_OTHERS)
+            outcome = PieceOutcome("busy")
+        yield piece, outcome
 
 
-def attempt(
-    run: PlannedRun,
-    seeds: Sequence[int],
-    folder: Path,
-    settings: WorkSettings,
-    observers: Sequence[object] = (),
-) -> End:
-    """Work on a piece; a failure is part of the answer. Raises BusyError if another process is at it."""
-    import torch
-
+def attempt(piece: Piece, settings: WorkSettings, observers: Sequence[object] = ()) -> PieceOutcome:
+    """Work on a piece; a failure is an outcome, too. Raises BusyError if another process is at it."""
     try:
-        forget_failure(folder)
-        work_on(run, seeds, folder, settings, observers)
-        return End("done")
+        forget_failure(piece.folder)
+        complete(piece, settings, observers)
+        return PieceOutcome("done")
     except BusyError:
         raise
     except Exception as error:
         if trouble := machine_trouble(error):
-            return End("machine", trouble)
+            return PieceOutcome("machine", trouble)
         first = str(error).partition("\n")[0]
         reason = first if isinstance(error, ValueError) else f"{type(error).__name__}: {first}"
         tell(observers, "on_note", f"failed: {reason}")
         lines = tuple(traceback.format_exception(error))
         if "CUDA error" in str(error):  # whatever comes after in this process would fail as well
-            return End("machine", f"the GPU has failed ({reason})", lines)
-        return End("failed", reason, lines)
+            return PieceOutcome("machine", f"the GPU has failed ({reason})", lines)
+        return PieceOutcome("failed", reason, lines)
     finally:
         gc.collect()
         torch.cuda.empty_cache()
@@ -232,21 +230,14 @@ def machine_trouble(error: BaseException) -> str:
     return str(error if error is not cause else cannot_write(Path(str(cause.filename)), cause))
 
 
-def work_on(
-    run: PlannedRun,
-    seeds: Sequence[int],
-    folder: Path,
-    settings: WorkSettings,
-    observers: Sequence[object] = (),
-) -> None:
-    """Whatever a piece still needs: training, an analysis, a smaller folder."""
-    from ctlpp.training.train import train
-
+def complete(piece: Piece, settings: WorkSettings, observers: Sequence[object] = ()) -> None:
+    """Do whatever a piece still needs: training, an analysis, a smaller folder."""
+    run, folder = piece.run, piece.folder
     if read_run(folder, with_history=True).state != "finished":  # or a file is lost: training makes it anew
-        train(
+        training.train(
             run.model,
             draw_data(run),
-            seeds=seeds,
+            seeds=piece.seeds,
             recipe=run.recipe,
             preset=run.preset,
             sizes=dict(run.sizes),
@@ -261,7 +252,7 @@ def work_on(
     if _needs_analysis(folder, settings):
         from ctlpp.figures.run import analyze_run  # with a library of drawings
 
-        tell(observers, "on_note", f"analysing {plural(len(seeds))}")
+        tell(observers, "on_note", f"analysing {plural(len(piece.seeds))}")
         shutil.rmtree(folder / "analysis", ignore_errors=True)  # one that is damaged
         analyze_run(folder, device=settings.device, figures=settings.figures, formats=["png"])
     if settings.small:
@@ -270,7 +261,7 @@ def work_on(
 
 
 def _needs_analysis(folder: Path, settings: WorkSettings) -> bool:
-    """Whether an analysis is wanted, and is missing or damaged."""
+    """Whether an analysis is wanted and there is none, or a damaged one."""
     try:
         return settings.analysis and read_analysis(folder) is None
     except DamagedError:
@@ -279,11 +270,7 @@ def _needs_analysis(folder: Path, settings: WorkSettings) -> bool:
 
 def _keep_weights(folder: Path, number: int) -> None:
     """Write `weights/seed-<n>.safetensors`, the state of an ordinary module, for some seeds."""
-    import safetensors.torch
-
-    from ctlpp.training.train import load_run
-
-    crowd = load_run(folder).crowd
+    crowd = training.load_run(folder).crowd
     for seed in best_and_worst(read_run(folder).seeds, number):
         state = {name: value.contiguous() for name, value in crowd.member(seed).state_dict().items()}
         write_atomically(folder / "weights" / f"seed-{seed}.safetensors", safetensors.torch.save(state))

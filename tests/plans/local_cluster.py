@@ -1,4 +1,4 @@
-"""A real Dask cluster of processes that fork quickly, each with a fault of its own if asked."""
+"""A real Dask cluster of processes that fork quickly; a worker may have a fault."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ctlpp.plans import worker
 from ctlpp.training import loop
 
 CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["torch", "ctlpp.training.train", "tests.plans.crew"])
+CONTEXT.set_forkserver_preload(["torch", "ctlpp.training.train", "tests.plans.local_cluster"])
 
 
 def schedule(pipe: Connection) -> None:
@@ -30,13 +30,13 @@ def schedule(pipe: Connection) -> None:
 
 
 def work(pipe: Connection, scheduler: str, fault: str, threads: int) -> None:
-    worker.TELL_EVERY = loop._REPORT_SECONDS = 0.0
+    worker.PROGRESS_SECONDS = loop._REPORT_SECONDS = 0.0
     if fault == "version":
         ctlpp.__version__ = "0.0.1"
     elif fault == "disk":
         resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))
-    elif fault == "apart":
-        worker.sees_folder = lambda job: False
+    elif fault == "own folder":
+        worker.sees_folder = lambda assignment: False
 
     async def run() -> None:
         place = tempfile.mkdtemp(prefix="worker-")
@@ -67,7 +67,7 @@ class Cluster:
         assert mine.poll(60)
         return process, str(mine.recv())
 
-    def send_away(self) -> None:
+    def kill_workers(self) -> None:
         """End all workers."""
         for process in self.workers.values():
             process.kill()
@@ -75,6 +75,6 @@ class Cluster:
         self.workers.clear()
 
     def close(self) -> None:
-        self.send_away()
+        self.kill_workers()
         self.scheduler.kill()
         self.scheduler.join()

@@ -1,4 +1,4 @@
-"""From a sweep file to a plan: models × variants × settings, and runs of their own.
+"""Sweep files, and their plans: models × variants × settings, and single runs.
 
     [sweep]
     models = ["lstm", "mymodels:tiny"]
@@ -45,11 +45,12 @@ from ctlpp.models import DEFAULT_PRESET
 from ctlpp.models.zoo import error_line, find_model
 from ctlpp.plans.planned import PlannedRun, current_name, describe_task, name_run
 from ctlpp.runs.untrusted import as_dict
+from ctlpp.training.recipe import recipe_for
 from ctlpp.words import parse_seeds
 
 Row = Mapping[str, Any]
-OF_ROW = ("name", "model", "variant", "seeds", "preset", "data", "size")  # the others are of the recipe
-OF_SWEEP = ("models", "variants", "seeds", "preset", "data", "grid")
+ROW_KEYS = ("name", "model", "variant", "seeds", "preset", "data", "size")  # others are of the recipe
+SWEEP_KEYS = ("models", "variants", "seeds", "preset", "data", "grid")
 DATA = [one.name for one in fields(Settings)[1:]]
 
 
@@ -72,7 +73,7 @@ def read_sweep(path: Path) -> list[PlannedRun]:
 
 
 def plan_sweep(rows: Sequence[Row], folder: Path | None = None) -> list[PlannedRun]:
-    """The plan of some runs, all checked. folder: where files of theirs lie, by default the current one."""
+    """The plan of some runs, all checked. folder: where their files are, by default the current folder."""
     runs: dict[str, PlannedRun] = {}
     for row in rows:
         run = _plan_run(row, folder or Path.cwd())
@@ -85,16 +86,16 @@ def plan_sweep(rows: Sequence[Row], folder: Path | None = None) -> list[PlannedR
 
 
 def _expand(content: dict[str, Any]) -> list[Row]:
-    """The runs of a TOML file: those of the grid, and the others, which take what they lack from [sweep]."""
+    """The runs of a TOML file: the grid, then single runs, which take what they lack from [sweep]."""
     sweep, own = content.pop("sweep", {}), content.pop("run", [])
-    _refuse_others(content, ("sweep", "[run]"), "section")
-    _refuse_others(sweep, OF_SWEEP, "key of [sweep]")
+    _check_keys(content, ("sweep", "[run]"), "section")
+    _check_keys(sweep, SWEEP_KEYS, "key of [sweep]")
     common = {name: sweep[name] for name in ("seeds", "preset", "data") if name in sweep}
     rows: list[Row] = []
     for model, variant in product(sweep.get("models", ()), sweep.get("variants", ())):
         given = dict(variant) if isinstance(variant, dict) else {"variant": variant}
-        for data in _every(given):
-            for settings in _every(_flatten(sweep.get("grid", {}))):
+        for data in _combinations(given):
+            for settings in _combinations(_flatten(sweep.get("grid", {}))):
                 one = {"model": model, "variant": data["variant"], **common, **settings}
                 special = {name: value for name, value in data.items() if name != "variant"}
                 rows.append(one | {"data": common.get("data", {}) | special, "special": special})
@@ -107,7 +108,7 @@ def _flatten(settings: Row) -> dict[str, Any]:
     return {name: value for name, value in settings.items() if name != "size"} | sizes
 
 
-def _every(settings: Row) -> Iterator[dict[str, Any]]:
+def _combinations(settings: Row) -> Iterator[dict[str, Any]]:
     """Every combination of values that are lists."""
     lists = [value if isinstance(value, list) else [value] for value in settings.values()]
     for name, values in zip(settings, lists, strict=True):
@@ -117,7 +118,7 @@ def _every(settings: Row) -> Iterator[dict[str, Any]]:
         yield dict(zip(settings, combination, strict=True))
 
 
-def _refuse_others(found: Row, known: Sequence[str], what: str) -> None:
+def _check_keys(found: Row, known: Sequence[str], what: str) -> None:
     for name in found:
         if name not in known:
             raise UserError(f"unknown {what} {name!r}: choose from {', '.join(known)}")
@@ -130,11 +131,11 @@ def _plan_run(row: Row, folder: Path) -> PlannedRun:
             raise UserError(f"a run has no {needed}: give it one, as text")
     model, preset = row["model"], row.get("preset", DEFAULT_PRESET)
     data, settings = dict(row.get("data", {})), _flatten(row)
-    _refuse_others(data, DATA, "option of the data")
+    _check_keys(data, DATA, "option of the data")
     sizes = {name[5:]: value for name, value in settings.items() if name.startswith("size.")}
-    known = (*OF_ROW, "special")
-    recipe = {name: value for name, value in settings.items() if name not in known and name[:5] != "size."}
-    changes = [(name, tuple(value) if isinstance(value, list) else value) for name, value in recipe.items()]
+    known = (*ROW_KEYS, "special", *(f"size.{name}" for name in sizes))
+    recipe = {name: value for name, value in settings.items() if name not in known}
+    changes = {name: tuple(value) if isinstance(value, list) else value for name, value in recipe.items()}
     variant = row["variant"]
     if variant not in VARIANTS and (folder / variant).exists():
         variant = str((folder / variant).absolute())
@@ -145,7 +146,8 @@ def _plan_run(row: Row, folder: Path) -> PlannedRun:
     code = _find_code(model.partition(":")[0], folder) if ":" in model else []
     if code and str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
-    find_model(model, preset, sizes)
+    find_model(model, preset, sizes)  # refuses what cannot be, as do the recipe and the task below
+    recipe_for(model, preset, variant, **changes)
     run = PlannedRun(
         name=_name(row, model, variant, recipe, sizes),
         model=model,
@@ -154,26 +156,21 @@ def _plan_run(row: Row, folder: Path) -> PlannedRun:
         data=tuple(data.items()),
         preset=preset,
         sizes=tuple(sizes.items()),
-        changes=tuple(changes),
+        changes=tuple(changes.items()),
         code=tuple((str(path), sha256(path.read_bytes()).hexdigest()) for path in code),
     )
-    _check(run)
+    describe_task(run)
     return run
 
 
-def _check(run: PlannedRun) -> None:
-    """Let its recipe and its data be made, which refuse what cannot be."""
-    assert run.recipe
-    assert describe_task(run)
-
-
 def _seeds(given: object) -> list[int]:
+    """The seeds of a row: a list, or as `--seeds` has them."""
     listed = ",".join(f"{seed}-{seed}" for seed in given) if isinstance(given, list) else str(given)
     return parse_seeds(listed)
 
 
 def _name(row: Row, model: str, variant: str, recipe: Row, sizes: Row) -> str:
-    """As it is given; else made of all in which runs of a sweep differ."""
+    """The name that is given; else one made of everything in which runs of a sweep differ."""
     if "name" in row:
         name = row["name"]
         if not isinstance(name, str) or not re.fullmatch(r"\w[\w.-]*", name):
