@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 
 from ctlpp.cli.main import app
 from ctlpp.reproduce.drawings import FORMATS, NAMES, draw_all
-from ctlpp.reproduce.page import render
-from ctlpp.reproduce.results import Results, correlations_table, load_results, results_table
+from ctlpp.reproduce.page import correlations_table, render, results_table
+from ctlpp.reproduce.results import Results, load_results
 
 ROOT = Path(__file__).parents[2]
 RESULTS, PAGE = ROOT / "results", ROOT / "docs" / "reproduction.md"

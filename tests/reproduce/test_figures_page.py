@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ctlpp.reproduce.drawings import Example, _read_answers, _read_matrices
-from ctlpp.reproduce.run_result import RunResult
+from ctlpp.reproduce.drawings import Example, read_example
+from ctlpp.reproduce.results import RunResult
 from ctlpp.runs.folder import read_run, run_folders
 
 ROOT = Path(__file__).parents[2]
@@ -18,8 +18,8 @@ def example(run: str, number: int) -> Example:
     for folder in run_folders(RUNS / run):
         piece = read_run(folder)
         for seed in piece.seeds:
-            if seed.number == number and (matrices := _read_matrices(piece, seed)):
-                return Example("", RunResult(run, None), piece, seed, matrices)
+            if seed.number == number and (found := read_example("", RunResult(run, None), piece, seed)):
+                return found
     raise AssertionError(f"no analysis of seed {number} of {run}")
 
 
@@ -37,7 +37,7 @@ def test_the_seeds_of_the_page_are_right_and_split_as_it_says() -> None:
     success, failure = example("ndr-R-clean", 0), example("ndr-R-clean", 22)
     assert [round(one.seed.accuracy["ood"], 2) for one in (success, failure)] == [1.0, 0.34]
     for one, table in ((success, [[1, 1], [1, 1]]), (failure, [[1, 0.27], [0.12, 1]])):
-        found = _read_answers(one, 5)
+        found = one.answers(5)
         assert found is not None
         assert np.abs(found.groups - table).max() < 0.0051
     assert splits(failure)[5] == [[16, 0], [0, 16]]

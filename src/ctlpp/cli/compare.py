@@ -25,7 +25,7 @@ def compare(one: Run, other: Run) -> None:
 
     p of a difference: how often the means are as far apart if the seeds are dealt out to the runs at random.
     """
-    from ctlpp.report.contrast import compare as contrast
+    from ctlpp.report.compare import compare as contrast
     from ctlpp.statistics.published import SOLVED
     from ctlpp.statistics.summary import FEWEST
 

@@ -1,20 +1,31 @@
-"""Runs of one setting together, compared with the published numbers where they apply."""
+"""Runs of one setting together, compared with the published numbers; and two runs compared with each other.
+
+Example:
+    >>> found = contrast([0.9, 0.96, 0.99, 0.97, 0.98], [0.3, 0.5, 0.4, 0.2, 0.6])
+    >>> round(found.difference, 2), found.p < 0.05, found.one.solved, found.other.solved
+    (0.56, True, 4, 0)
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
-from typing import Any
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from ctlpp.benchmark.variants import HABITS
-from ctlpp.runs.folder import RunRecord
+from ctlpp.files import UserError
+from ctlpp.runs.folder import RunRecord, find_runs
 from ctlpp.runs.history import SeedResult, accuracies
 from ctlpp.runs.untrusted import as_dict, as_int, as_list
 from ctlpp.statistics import published as paper
-from ctlpp.statistics.summary import Summary, mean_intervals, spread_interval, summarise
+from ctlpp.statistics.summary import Interval, Summary, difference, mean_intervals, permutation_p, summarise
 from ctlpp.statistics.verdict import HIGHER, LOWER, REPRODUCED, UNDECIDED, judge_splits
 from ctlpp.training.recipe import Recipe, recipe_for, watching
+
+if TYPE_CHECKING:
+    from ctlpp.training.loop import Run
 
 SPLITS = ("iid", "ood")
 DATA = {  # what pages call the examples, the nearest to the published ones first
@@ -24,6 +35,7 @@ DATA = {  # what pages call the examples, the nearest to the published ones firs
     "text": "paper’s text",
 }
 KEPT = f"the first {paper.SEEDS} seeds with a final IID accuracy above {paper.CONVERGED}"  # the paper's rule
+SETTLING = ("early_stop", "settled_accuracy", "settled_change")  # benchmarks/settled.py: no verdict changes
 NOT_RUN = "not run"
 Summaries = dict[tuple[str, int], Summary]  # by split and length; 0 is all lengths together
 
@@ -104,12 +116,7 @@ def _changed(record: RunRecord) -> list[str]:
     theirs |= MODELS[record.model].sizes[record.preset]
     own = as_dict(record.config.get("recipe")) | as_dict(record.config.get("options"))
     own = asdict(Recipe()) | own  # older runs do not name later settings
-    settled = (
-        "early_stop",
-        "settled_accuracy",
-        "settled_change",
-    )  # benchmarks/settled.py: no verdict changes
-    free = (*watching(own), "preset", "precision", "batch_seed", *settled)
+    free = (*watching(own), "preset", "precision", "batch_seed", *SETTLING)
     plain = json.loads(json.dumps(theirs))  # tuples become lists
     return [name for name, value in plain.items() if name not in free and own.get(name) != value]
 
@@ -147,7 +154,10 @@ def results(records: Sequence[RunRecord]) -> list[dict[str, Any]]:
                 "table": as_int(first.task.get("seed")) or 0,
                 "seeds": [[home[seed.number], seed.number] for seed in seeds],
                 "summary": {split: asdict(found[split, 0]) for split in SPLITS},
-                "lengths": {split: _lengths(found, split) for split in SPLITS},
+                "lengths": {
+                    split: {n: one.mean for (name, n), one in found.items() if name == split and n}
+                    for split in SPLITS
+                },
             }
             if not reasons:
                 entry["published"] = _published(found, paper.PUBLISHED[first.model, first.variant])
@@ -155,24 +165,14 @@ def results(records: Sequence[RunRecord]) -> list[dict[str, Any]]:
     return entries
 
 
-def _lengths(found: Summaries, split: str) -> dict[int, list[float | None]]:
-    """Mean, deviation and interval by length."""
-    own = {length: one for (name, length), one in found.items() if name == split and length}
-    return {length: [one.mean, one.std, *(one.interval or ())] for length, one in own.items()}
-
-
 def _published(ours: Summaries, row: paper.Published) -> dict[str, Any]:
-    """A row of the published table, our verdicts on it, and our difference from it."""
+    """A row of the published table, our verdicts on it, and our difference from it with its interval."""
     found = judge_splits(ours["iid", 0], ours["ood", 0], row)
-    interval = spread_interval(row.ood, paper.SEEDS)
     return {
         **asdict(row),
-        "interval": interval,
         "seeds": paper.SEEDS,
-        "difference": {
-            split: one.interval and (one.difference, one.interval) for split, one in found.items()
-        },
-        "gap": {split: one.difference for split, one in found.items()},
+        "difference": {split: one.difference for split, one in found.items()},
+        "interval": {split: one.interval for split, one in found.items()},
         "verdict": {split: one.word for split, one in found.items()},
     }
 
@@ -184,11 +184,8 @@ def count_verdicts(records: Sequence[RunRecord], entries: Sequence[dict[str, Any
         said = {}
         for entry in entries:  # of Transformers the one by the paper's rule comes last, and counts
             first = records[entry["runs"][0]]
-            if (
-                "published" in entry
-                and not entry["table"]
-                and (first.model, first.variant) == (model, variant)
-            ):
+            asked = (first.model, first.variant) == (model, variant) and not entry["table"]
+            if asked and "published" in entry:
                 said[data_of(first)] = entry["published"]["verdict"]["ood"]
         word = next((said[data] for data in DATA if data in said), NOT_RUN)
         found[word].append(f"{paper.TITLES[model]} on {variant}")
@@ -203,8 +200,88 @@ def headline(verdicts: dict[str, list[str]], entries: Sequence[dict[str, Any]]) 
         return f"{len(reproduced)} of {len(paper.PUBLISHED)} published accuracies reproduced{others}"
     own = [entry["summary"]["ood"] for entry in entries if not entry["note"]]
     solved, seeds = sum(one["solved"] for one in own), sum(one["seeds"] + one["diverged"] for one in own)
-    return (
-        f"{solved:,} of {seeds:,} seeds solved: OOD accuracy above {paper.SOLVED}"
-        if own
-        else "No finished run yet"
+    share = f"{solved:,} of {seeds:,} seeds solved: OOD accuracy above {paper.SOLVED}"
+    return share if own else "No finished run yet"
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """One run less another; what needs more seeds is None. Diverged seeds are in the success rates only."""
+
+    one: Summary
+    other: Summary
+    difference: float | None  # of the means
+    interval: Interval | None  # of the difference: Welch's, 95 %
+    p: float | None  # how often the means are as far apart if the seeds change places at random
+    p_solved: float | None  # Fisher's exact test of the success rates
+
+
+def compare(one: Run | Path | str, other: Run | Path | str) -> dict[tuple[str, int], Contrast]:
+    """Contrast two runs on every split and length that both have: (split, length) -> contrast; length 0: all.
+
+    Args:
+        one: A run, or its folder. A folder with several runs will do if they differ in their seeds only.
+        other: The run that is subtracted.
+
+    Returns:
+        For each split and length a `Contrast`, with statistics of both runs' seeds and how they differ.
+    """
+    ours, theirs = seeds_of(one), seeds_of(other)
+    keys = [key for key in _keys(ours) if key in _keys(theirs)]
+    if not keys:
+        raise UserError(f"{one} and {other} have no split in common: evaluate both on the same splits")
+    return {
+        key: contrast(
+            accuracies(ours, *key),
+            accuracies(theirs, *key),
+            sum(seed.diverged for seed in ours),
+            sum(seed.diverged for seed in theirs),
+        )
+        for key in keys
+    }
+
+
+def seeds_of(run: Run | Path | str) -> Sequence[SeedResult]:
+    """The results of a run, or of the runs of one setting in a folder."""
+    if not isinstance(run, Path | str):
+        if not hasattr(run, "history"):
+            raise UserError(f"run of type {type(run).__name__}: give a run, or its folder")
+        return run.history.results(run.diverged)
+    found = find_runs([Path(run)])
+    same = group_by_setting(found)
+    if not same:
+        reason = found[0].reason or "nothing in it is finished"
+        raise UserError(f"{run} has no finished run ({found[0].state}: {reason}): name one that is finished")
+    if len(same) > 1:
+        raise UserError(
+            f"{run} has runs of {len(same)} settings: name one of them, such as {same[0][0].folder}"
+        )
+    return merge(same[0])
+
+
+def _keys(seeds: Sequence[SeedResult]) -> list[tuple[str, int]]:
+    """Splits and lengths, in order of appearance."""
+    found: dict[tuple[str, int], None] = {}
+    for seed in seeds:
+        for split in seed.accuracy:
+            found |= dict.fromkeys((split, length) for length in (0, *sorted(seed.by_length.get(split, ()))))
+    return list(found)
+
+
+def contrast(
+    one: Sequence[float], other: Sequence[float], diverged: int = 0, other_diverged: int = 0
+) -> Contrast:
+    """Set accuracies of two sets of seeds against each other."""
+    from scipy.stats import fisher_exact  # late: it takes a second to import
+
+    ours, theirs = summarise(one, diverged), summarise(other, other_diverged)
+    apart = difference((ours.mean, ours.std, ours.seeds), (theirs.mean, theirs.std, theirs.seeds))
+    tried = [[side.solved, side.seeds + side.diverged - side.solved] for side in (ours, theirs)]
+    return Contrast(
+        ours,
+        theirs,
+        None if ours.mean is None or theirs.mean is None else ours.mean - theirs.mean,
+        apart[1] if apart else None,
+        permutation_p([one, other]) if one and other and len(one) + len(other) > 2 else None,
+        float(fisher_exact(tried).pvalue) if all(map(sum, tried)) else None,
     )

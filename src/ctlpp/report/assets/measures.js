@@ -10,8 +10,8 @@ async function measuresOf(setting) {
     const { inside } = (await packageOf(run)).facts;
     if (inside?.stale) stale.push(inside.stale);
     for (const measure of inside?.measures ?? []) {
-      const { name, label, meaning, correlation, together } = measure;
-      const one = found.get(name) ?? { name, label: label || name, meaning, correlation: together ? together.slice(1) : correlation, counted: together?.[0], values: new Map() };
+      const { name, label, meaning, correlation } = measure;
+      const one = found.get(name) ?? { name, label: label || name, meaning, correlation, values: new Map() };
       inside.seeds.forEach((seed, at) => { if (setting.home.get(seed) === run) one.values.set(seed, measure.values[at]); });
       found.set(name, one);
     }
