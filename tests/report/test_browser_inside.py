@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import pytest
 from tests.report.conftest import (
     DIVERGED,
     Open,
@@ -93,6 +94,22 @@ def test_one_crosshair_for_all_matrices_and_the_scroll_position_in_the_navigatio
     page.locator("#sections a", has_text="Settings").click()
     page.wait_for_function("() => document.querySelector('#sections [aria-current]').hash === '#settings'")
     assert page.url.partition("#")[2].startswith("settings")
+
+
+@pytest.mark.parametrize(
+    ("seeds", "low", "headline"),
+    [(8, 0.5, ["r = 0.90"]), (7, 0.5, []), (8, -0.1, [])],
+    ids=["enough", "too few seeds", "an interval with 0"],
+)
+def test_a_correlation_is_a_headline_if_it_says_something(
+    opened: Open, tmp_path: Path, seeds: int, low: float, headline: list[str]
+) -> None:
+    run = make_run(tmp_path / "run", [0.1 * at for at in range(seeds)])
+    correlation = {"pearson": 0.9, "low": low, "high": 1.0}
+    edit(run / "analysis" / "analysis.json", correlations={"interchange_across": correlation})
+    page = opened(write_page(tmp_path)).page
+    assert page.locator("#predictor b").all_inner_texts() == headline
+    assert page.locator("#measures tbody tr").nth(1).inner_text().count("+0.90") == 1
 
 
 def test_diverged_seeds_stand_apart_from_the_measures_of_the_others(opened: Open, tmp_path: Path) -> None:

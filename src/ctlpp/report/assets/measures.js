@@ -20,9 +20,15 @@ async function measuresOf(setting) {
   return { measures: [...found.values()].sort((a, b) => ofBehaviour(a.name) - ofBehaviour(b.name) || strength(b) - strength(a)), stale };
 }
 
+// The seeds over which a measure is correlated with OOD accuracy.
+function correlated(setting, { values }) {
+  return [...values].filter(([seed, value]) => known(value) && known(reached(setting, seed).ood) && !reached(setting, seed).diverged);
+}
+
+// The first measure whose correlation says something: over enough seeds, with an interval that excludes 0.
 async function showPredictor(setting) {
   const { measures } = await measuresOf(setting);
-  const best = measures.find((measure) => known(measure.correlation[0]));
+  const best = measures.find((measure) => measure.correlation[1] * measure.correlation[2] > 0 && correlated(setting, measure).length >= data.enough);
   if (!best) { byId("predictor").remove(); return; }
   fill(byId("predictor"), [el("b", {}, `r = ${signed(best.correlation[0]).replace("+", "")}`), el("p", {}, `between OOD accuracy and “${best.label}” over seeds, 95 % CI ${range(best.correlation.slice(1))}. ${onVariant(setting)}, ${setting.label}. `, el("a", { href: "#measures" }, "What predicts failure"))]);
 }
