@@ -32,6 +32,7 @@ from ctlpp.runs.checkpoint import save
 from ctlpp.runs.folder import find_runs, read_run
 from ctlpp.statistics.summary import correlate
 
+RUNS = Path(__file__).parents[2] / "results" / "runs"
 MANY = [f"f{at}" for at in range(200)]
 values = st.lists(st.floats(-1, 1) | st.just(float("nan")), min_size=1, max_size=50)
 
@@ -121,6 +122,13 @@ def test_similarities_clusters_and_answers_arrive(tmp_path: Path) -> None:
         assert bits[place] == row["right"]
         assert arrays["kind"].reshape(4, F, F)[place[1:]] == ("other", "train", "ood").index(row["kind"])
     assert arrays["interchange"].reshape(3, 3, 4, 2, 2)[0, 0, 0].tolist() == [[254, 0], [0, 254]]
+
+
+@pytest.mark.skipif(not RUNS.is_dir(), reason="a copy of the source without its results")
+def test_analyses_of_every_version_so_far_can_be_used() -> None:
+    packages = [pack(record) for record in find_runs([RUNS / "ndr-R-clean", RUNS / "ndr-A-authors"])]
+    assert [package.damage for package in packages] == [[]] * len(packages)
+    assert all({"similarity", "right"} <= package.arrays.keys() for package in packages)
 
 
 @pytest.mark.parametrize(

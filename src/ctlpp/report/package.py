@@ -255,7 +255,10 @@ def _index(rows: Any, axes: Mapping[str, Sequence[Any]]) -> tuple[NDArray[np.int
     """The place of every row on every axis; ValueError for names that no axis has."""
     found = []
     for column, known in axes.items():
-        places = pc.index_in(rows[column], value_set=pa.array(list(known), rows[column].type))
+        values = rows[column]
+        if pa.types.is_dictionary(values.type):  # as older analyses have them
+            values = values.cast(values.type.value_type)
+        places = pc.index_in(values, value_set=pa.array(list(known), values.type))
         if places.null_count:
             raise ValueError(column)
         found.append(places.to_numpy().astype(np.int64))
