@@ -14,11 +14,11 @@ import ctlpp
 from ctlpp.report.compare import (
     contrast,
     count_verdicts,
-    data_of,
     group_by_setting,
     headline,
+    kind_of_data,
     mismatches,
-    results,
+    summarise_settings,
 )
 from ctlpp.runs.folder import RunRecord
 from ctlpp.runs.history import SeedResult
@@ -37,9 +37,10 @@ def record(
 @pytest.mark.parametrize("preset", ["authors", "text"])
 def test_full_size_runs_stand_beside_their_published_numbers(preset: str) -> None:
     for (model, variant), row in PUBLISHED.items():
-        run = record(full_size(model, variant, preset), [0.5, 0.9, 1.0, 0.8])
+        values = [0.5, 0.9, 1.0, 0.8]
+        run = record(full_size(model, variant, preset), values)
         assert mismatches(run) == []
-        published, expected = results([run])[0]["published"], judge(summarise([0.5, 0.9, 1.0, 0.8]), row.ood)
+        published, expected = summarise_settings([run])[0]["published"], judge(summarise(values), row.ood)
         assert published["ood"] == row.ood
         found = [published[key]["ood"] for key in ("verdict", "difference", "interval")]
         assert found == [expected.word, expected.difference, expected.interval]
@@ -63,7 +64,7 @@ def test_whatever_differs_is_named_except_evaluations_and_precision() -> None:
 def test_transformers_are_also_selected_as_the_paper_did() -> None:
     config = full_size("transformer", "R")
     stuck, fine = record(config, [0.1] * 5, iid=0.2), record(config, [0.8] * 30, first=5)
-    everything, selected = results([stuck, fine])
+    everything, selected = summarise_settings([stuck, fine])
     assert [entry["summary"]["ood"]["seeds"] for entry in (everything, selected)] == [35, 25]
     assert selected["summary"]["ood"]["mean"] == pytest.approx(0.8)
     assert bool(selected["note"]) > bool(everything["note"])
@@ -73,7 +74,7 @@ def test_runs_of_one_setting_are_pooled_and_no_seed_counts_twice() -> None:
     config = full_size("ndr", "R")
     later = config | {"seeds": [1, 2], "started": "later"}
     later["recipe"] = config["recipe"] | {"eval_every": 7}  # only watches
-    (entry,) = results([record(config, [0.1, 0.2]), record(later, [0.7, 0.3], first=1)])
+    (entry,) = summarise_settings([record(config, [0.1, 0.2]), record(later, [0.7, 0.3], first=1)])
     assert (entry["runs"], entry["seeds"]) == ([0, 1], [[0, 0], [0, 1], [1, 2]])
     assert entry["summary"]["ood"]["mean"] == pytest.approx(0.2)
     for other in ({"data": {"train": "f" * 64}}, {"recipe": config["recipe"] | {"steps": 9}}):
@@ -87,7 +88,7 @@ def test_statistics_leave_out_seeds_that_diverged_and_are_there_for_every_length
         for at, own in enumerate(lengths)
     )
     run = RunRecord(Path("run"), "run", "finished", "", config_of(make_task(), range(3)), seeds)
-    (entry,) = results([run])
+    (entry,) = summarise_settings([run])
     ood = entry["summary"]["ood"]
     assert (ood["mean"], ood["seeds"], ood["diverged"]) == (pytest.approx(0.6), 2, 1)
     assert entry["lengths"]["ood"] == pytest.approx({2: 0.6, 3: 0.1})
@@ -96,13 +97,13 @@ def test_statistics_leave_out_seeds_that_diverged_and_are_there_for_every_length
 def test_runs_on_s_have_their_cell_and_unfinished_ones_make_no_results() -> None:
     task = make_task("S", 4, 16, shared_functions=4, shared_symbols=2)
     runs = [record(config_of(task, [0]), [0.5]), record(config_of(make_task("R"), [0]), [0.5])]
-    found = results([*runs, replace(runs[0], state="unfinished")])
+    found = summarise_settings([*runs, replace(runs[0], state="unfinished")])
     assert [entry["cell"] for entry in found] == [None, (4, 2)]
 
 
 def test_the_headline_counts_verdicts_on_the_data_nearest_to_the_authors() -> None:
     def said(*records: RunRecord) -> str:
-        entries = results(records)
+        entries = summarise_settings(records)
         return headline(count_verdicts(records, entries), entries)
 
     def on(protocol: str, values: Sequence[float], **recipe: Any) -> RunRecord:
@@ -115,7 +116,7 @@ def test_the_headline_counts_verdicts_on_the_data_nearest_to_the_authors() -> No
     assert said(on("text", high)) == "0 of 6 published accuracies reproduced, 1 higher, 5 not run"
     assert said(on("text", high), nearest) == "0 of 6 published accuracies reproduced, 1 lower, 5 not run"
     assert said(on("authors", low, twins=False), on("text", high)).startswith("0 of 6 published accuracies")
-    assert data_of(on("authors", low, twins=False)) == "authors, without twins"
+    assert kind_of_data(on("authors", low, twins=False)) == "authors, without twins"
     assert said(record(config_of(make_task(), range(2)), [0.2, 1.0])).startswith("1 of 2 seeds solved")
     assert said() == "No finished run yet"
 

@@ -11,7 +11,7 @@ from tests.reproduce.making import make_piece
 
 import ctlpp
 from ctlpp.benchmark.variants import PROTOCOLS
-from ctlpp.report.compare import results as report
+from ctlpp.report.compare import summarise_settings
 from ctlpp.reproduce.page import correlations_table, share
 from ctlpp.reproduce.plan import CONDITIONS
 from ctlpp.reproduce.results import ALL, RULE, Row, equal_lengths, load_results
@@ -64,7 +64,7 @@ def test_of_transformers_the_first_25_that_converged_count_and_of_other_models_a
 
 def test_a_seed_that_diverged_is_part_of_no_mean_and_not_solved_here_as_in_a_report(tmp_path: Path) -> None:
     folder = make_piece(tmp_path, NAME, [0.1, 0.9, 0.96], diverged=[0])
-    found, (shown,) = row(tmp_path), report([read_run(folder)])
+    found, (shown,) = row(tmp_path), summarise_settings([read_run(folder)])
     assert (found["mean"], found["seeds"], found["diverged"]) == (0.93, 2, 1)
     both = "mean", "std", "median", "seeds", "diverged"
     expected = [shown["summary"]["ood"][name] for name in both]
@@ -137,7 +137,7 @@ def test_runs_that_are_compared_with_the_same_number_stand_together(tmp_path: Pa
         make_piece(tmp_path, name, [0.5])
     results = load_results(tmp_path)
     assert [run.name for run in results.main_runs()] == names
-    assert [len(results.on(condition)) for condition in CONDITIONS] == [0, 2, 1, 1]
+    assert [len(results.runs_on(condition)) for condition in CONDITIONS] == [0, 2, 1, 1]
 
 
 def test_other_data_are_compared_with_clean_data_of_distinct_sequences(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ DATA = {  # what pages call the examples, the nearest to the published ones firs
     "clean": "authors’ rules, no repeats",
     "text": "paper’s text",
 }
-KEPT = f"the first {paper.SEEDS} seeds with a final IID accuracy above {paper.CONVERGED}"  # the paper's rule
+PAPER_RULE = f"the first {paper.SEEDS} seeds with a final IID accuracy above {paper.CONVERGED}"
 SETTLING = ("early_stop", "settled_accuracy", "settled_change")  # benchmarks/settled.py: no verdict changes
 NOT_RUN = "not run"
 Summaries = dict[tuple[str, int], Summary]  # by split and length; 0 is all lengths together
@@ -48,7 +48,7 @@ def group_by_setting(records: Sequence[RunRecord]) -> list[list[RunRecord]]:
     by_key: dict[str, list[RunRecord]] = {}
     for record in records:
         if record.state == "finished":
-            by_key.setdefault(key_of(record), []).append(record)
+            by_key.setdefault(setting_key(record), []).append(record)
 
     def order(same: list[RunRecord]) -> tuple[Any, ...]:
         first = same[0]
@@ -59,7 +59,7 @@ def group_by_setting(records: Sequence[RunRecord]) -> list[list[RunRecord]]:
     return sorted(by_key.values(), key=order)
 
 
-def data_of(record: RunRecord) -> str:
+def kind_of_data(record: RunRecord) -> str:
     """The kind of data, one of DATA; or the protocol in its own words, where a habit is switched off."""
     recipe = as_dict(record.task.get("recipe"))
     off = [habit for habit in HABITS if recipe.get(habit) is False]
@@ -68,7 +68,7 @@ def data_of(record: RunRecord) -> str:
     return "repeats" if record.protocol == "clean" and recipe.get("distinct_sequences") else record.protocol
 
 
-def key_of(record: RunRecord) -> str:
+def setting_key(record: RunRecord) -> str:
     """Everything that decides a result, except the seeds."""
     names = ("model", "preset", "options", "variant", "protocol", "vocab_size", "n_classes", "data", "task")
     recipe = as_dict(record.config.get("recipe"))
@@ -76,13 +76,13 @@ def key_of(record: RunRecord) -> str:
     return json.dumps([decides, *map(record.config.get, names)], sort_keys=True)
 
 
-def merge(records: Sequence[RunRecord]) -> tuple[SeedResult, ...]:
+def merge_seeds(records: Sequence[RunRecord]) -> tuple[SeedResult, ...]:
     """The seeds of runs of one setting, in order; one that several runs have is that of the first."""
     seeds = {seed.number: seed for record in reversed(records) for seed in record.seeds}
     return tuple(seeds[number] for number in sorted(seeds))
 
 
-def by_rule(seeds: Sequence[SeedResult]) -> tuple[SeedResult, ...]:
+def select_by_rule(seeds: Sequence[SeedResult]) -> tuple[SeedResult, ...]:
     """The seeds that the paper's rule keeps."""
     return tuple(seed for seed in seeds if seed.converged)[: paper.SEEDS]
 
@@ -132,7 +132,7 @@ def summarise_seeds(seeds: Sequence[SeedResult]) -> Summaries:
     return {key: summarise(values, diverged, interval) for (key, values), interval in every}
 
 
-def results(records: Sequence[RunRecord]) -> list[dict[str, Any]]:
+def summarise_settings(records: Sequence[RunRecord]) -> list[dict[str, Any]]:
     """Per setting: statistics of both splits and of every length, and the published numbers if they apply.
 
     Of Transformers at the paper's setting there is a second entry for the seeds that the paper's rule keeps.
@@ -141,9 +141,9 @@ def results(records: Sequence[RunRecord]) -> list[dict[str, Any]]:
     for same in group_by_setting(records):
         first, reasons = same[0], mismatches(same[0])
         home = {seed.number: records.index(record) for record in reversed(same) for seed in record.seeds}
-        selections = {"": merge(same)}
+        selections = {"": merge_seeds(same)}
         if not reasons and first.model == "transformer":
-            selections[f"as published: {KEPT}"] = by_rule(merge(same))
+            selections[f"as published: {PAPER_RULE}"] = select_by_rule(merge_seeds(same))
         for note, seeds in selections.items():
             found = summarise_seeds(seeds)
             entry: dict[str, Any] = {
@@ -186,7 +186,7 @@ def count_verdicts(records: Sequence[RunRecord], entries: Sequence[dict[str, Any
             first = records[entry["runs"][0]]
             asked = (first.model, first.variant) == (model, variant) and not entry["table"]
             if asked and "published" in entry:
-                said[data_of(first)] = entry["published"]["verdict"]["ood"]
+                said[kind_of_data(first)] = entry["published"]["verdict"]["ood"]
         word = next((said[data] for data in DATA if data in said), NOT_RUN)
         found[word].append(f"{paper.TITLES[model]} on {variant}")
     return {word: places for word, places in found.items() if places or word == REPRODUCED}
@@ -256,16 +256,13 @@ def seeds_of(run: Run | Path | str) -> Sequence[SeedResult]:
         raise UserError(
             f"{run} has runs of {len(same)} settings: name one of them, such as {same[0][0].folder}"
         )
-    return merge(same[0])
+    return merge_seeds(same[0])
 
 
 def _keys(seeds: Sequence[SeedResult]) -> list[tuple[str, int]]:
     """Splits and lengths, in order of appearance."""
-    found: dict[tuple[str, int], None] = {}
-    for seed in seeds:
-        for split in seed.accuracy:
-            found |= dict.fromkeys((split, length) for length in (0, *sorted(seed.by_length.get(split, ()))))
-    return list(found)
+    splits = ((split, seed.by_length.get(split, ())) for seed in seeds for split in seed.accuracy)
+    return list(dict.fromkeys((split, length) for split, own in splits for length in (0, *sorted(own))))
 
 
 def contrast(

@@ -28,7 +28,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ctlpp.analysis.folder import MEASURES, AnalysisRecord, read_analysis
-from ctlpp.report.compare import SPLITS, group_by_setting, merge
+from ctlpp.report.compare import SPLITS, group_by_setting, merge_seeds
 from ctlpp.runs.folder import RunRecord
 from ctlpp.runs.history import TRAINING, SeedResult, read_history
 from ctlpp.runs.untrusted import DamagedError, as_dict, as_float, as_int, as_list, as_str
@@ -284,7 +284,7 @@ def correlate_settings(records: Sequence[RunRecord], packages: Sequence[Package]
             continue
         for name in {measure["name"] for part in parts for measure in part["measures"]}:
             found = [(part["seeds"], m) for part in parts for m in part["measures"] if m["name"] == name]
-            correlation = _correlate(merge(same), found)
+            correlation = _correlate(merge_seeds(same), found)
             for _, measure in found:
                 measure["correlation"] = correlation
 

@@ -22,7 +22,7 @@ import jinja2
 import ctlpp
 from ctlpp.analysis.geometry import SILHOUETTE
 from ctlpp.files import UserError, check_writable, write_atomically
-from ctlpp.report.compare import DATA, SPLITS, count_verdicts, data_of, headline, results
+from ctlpp.report.compare import DATA, SPLITS, count_verdicts, headline, kind_of_data, summarise_settings
 from ctlpp.report.package import FINEST, Package, correlate_settings, pack
 from ctlpp.runs.folder import RunRecord, find_runs
 from ctlpp.runs.history import accuracies
@@ -142,7 +142,7 @@ def make_page(
     correlate_settings(records, packages)
     graphs: list[str] = []
     runs = [describe(record, package, graphs) for record, package in zip(records, packages, strict=True)]
-    entries = results(records)
+    entries = summarise_settings(records)
     verdicts = count_verdicts(records, entries)
     data: dict[str, Any] = {
         "version": ctlpp.__version__,
@@ -205,7 +205,7 @@ def describe(record: RunRecord, package: Package, graphs: list[str]) -> dict[str
     inside = package.facts.get("inside", {})
     return {
         **{name: getattr(record, name) for name in ("model", "variant", "name", "state", "reason", "step")},
-        "data": data_of(record),
+        "data": kind_of_data(record),
         "hyper": PRESETS.get(record.preset, record.preset),
         "own": bool(record.config) and record.model not in RECIPES["authors"],
         "task": _task_labels(record.task),

@@ -91,7 +91,7 @@ def _title(run: RunRecord) -> str:
 def _table1(results: Results) -> Drawings:
     entries = []
     for condition in CONDITIONS:
-        for place, run in results.on(condition).items():
+        for place, run in results.runs_on(condition).items():
             known = {split: getattr(run.published, split) for split in SPLITS} if run.published else None
             dots = {split: _dots(run, split) for split in SPLITS}
             entries.append(Entry(*place, condition, dots, known))
@@ -107,7 +107,7 @@ def _table1(results: Results) -> Drawings:
 
 def _curves(results: Results) -> Drawings:
     for condition in CONDITIONS:
-        if curves := {place: run.history for place, run in results.on(condition).items() if run.history}:
+        if curves := {place: run.history for place, run in results.runs_on(condition).items() if run.history}:
             yield f"curves-{condition}", draw_learning(curves, _chance(results))
             yield f"lengths-{condition}", draw_by_length(curves, _chance(results))
 
@@ -116,10 +116,10 @@ def _data(results: Results) -> Drawings:
     """On A, what is learned from each kind of data: from the authors' down to the paper's text."""
     lines: dict[str, list[Line]] = {name: [] for name in (*CONDITIONS, *WRITTEN.values())}
     for condition in CONDITIONS:
-        for (model, variant), run in results.on(condition).items():
+        for (model, variant), run in results.runs_on(condition).items():
             if variant == "A" and run.history:
                 lines[condition].append(Line(model, DATA_NAMES[condition], run.history))
-    for run in results.asked("data"):
+    for run in results.runs_of("data"):
         if run.planned and run.history and run.planned.special:
             words = ", ".join([run.first.protocol, *run.planned.special])
             lines[run.first.protocol].append(Line(run.first.model, words, run.history))
@@ -139,8 +139,8 @@ def _data(results: Results) -> Drawings:
 def _repeats(results: Results) -> Drawings:
     """On each variant, the runs with distinct and with repeated sequences."""
     panels: dict[str, dict[str, dict[str, History]]] = {}
-    for (_, variant), run in results.on("repeats").items():
-        plain = results.baseline(run)
+    for (_, variant), run in results.runs_on("repeats").items():
+        plain = results.find_baseline(run)
         if plain and plain.history and run.history:
             both = {"clean": plain.history, "repeats": run.history}
             panels.setdefault(variant, {})[_title(run.first)] = both
@@ -149,7 +149,7 @@ def _repeats(results: Results) -> Drawings:
 
 
 def _staged(results: Results) -> Drawings:
-    runs = results.asked("staged")
+    runs = results.runs_of("staged")
     runs = [run for run in runs if run.first.protocol == "authors"] or runs  # that of the published numbers
     cells = []
     for run in runs:
@@ -172,7 +172,7 @@ def _function_tables(results: Results) -> Drawings:
 
 def _predictors(results: Results) -> Drawings:
     panels = {}
-    conditions = {run.name: name for name in CONDITIONS for run in results.on(name).values()}
+    conditions = {run.name: name for name in CONDITIONS for run in results.runs_on(name).values()}
     for run in results.main_runs():
         if found := run.correlations:
             seeds = max(one.seeds for one in found.values())
@@ -232,7 +232,7 @@ class Example:
 
 def find_examples(results: Results) -> list[Example]:
     """The NDRs with most and least OOD accuracy on R, and with least on A, that learned their data."""
-    runs = {run.first.variant: run for run in reversed(results.asked("similarity"))}  # the first of a variant
+    runs = {run.first.variant: run for run in reversed(results.runs_of("similarity"))}  # the first of each
     examples: dict[tuple[str, int], Example] = {}  # by variant and seed
     for name in EXAMPLES:
         outcome, variant = name.split("-")

@@ -20,7 +20,16 @@ import pyarrow as pa
 from ctlpp.analysis.folder import PREDICTORS, read_analysis
 from ctlpp.plans.pieces import first_mismatch
 from ctlpp.plans.planned import REPEATS, PlannedRun, current_name
-from ctlpp.report.compare import KEPT, SPLITS, Summaries, by_rule, key_of, merge, mismatches, summarise_seeds
+from ctlpp.report.compare import (
+    PAPER_RULE,
+    SPLITS,
+    Summaries,
+    merge_seeds,
+    mismatches,
+    select_by_rule,
+    setting_key,
+    summarise_seeds,
+)
 from ctlpp.reproduce.plan import CONDITIONS, find_plan
 from ctlpp.runs.folder import RunRecord, read_run, run_folders
 from ctlpp.runs.history import History, SeedResult, accuracies, read_history
@@ -39,7 +48,7 @@ from ctlpp.statistics.summary import (
 from ctlpp.statistics.verdict import is_inside, judge_splits
 
 RUNS = "runs"  # the folder of a results folder that holds the runs
-ALL, RULE = "all seeds", KEPT  # two ways to count: every seed, and the paper's rule
+ALL, RULE = "all seeds", PAPER_RULE  # two ways to count: every seed, and the paper's rule
 LATE = 0.9  # of the steps: what comes after is the last tenth
 APART = 0.1  # of OOD accuracy, the second worst and the second best seed: less leaves nothing to predict
 
@@ -89,7 +98,7 @@ class RunResult:
     @cached_property
     def seeds(self) -> tuple[SeedResult, ...]:
         """The seeds of the finished pieces, in order, each once."""
-        return merge(self.pieces)
+        return merge_seeds(self.pieces)
 
     @property
     def trained(self) -> list[int]:
@@ -119,7 +128,7 @@ class RunResult:
 
     def select(self, selection: str) -> tuple[SeedResult, ...]:
         """The seeds that a way of counting counts."""
-        return self.seeds if selection == ALL else by_rule(self.seeds)
+        return self.seeds if selection == ALL else select_by_rule(self.seeds)
 
     @cached_property
     def rows(self) -> dict[tuple[str, str], Row]:
@@ -309,11 +318,11 @@ class Results:
         """Whether the plan is the small one, which says nothing about published numbers."""
         return all(planned.preset == "quick" for planned in self.plan.values())
 
-    def asked(self, experiment: str) -> list[RunResult]:
+    def runs_of(self, experiment: str) -> list[RunResult]:
         """The runs that an experiment needs and that have finished seeds."""
         return [run for run in self.finished if run.planned and experiment in run.planned.experiments]
 
-    def on(self, condition: str) -> dict[tuple[str, str], RunResult]:
+    def runs_on(self, condition: str) -> dict[tuple[str, str], RunResult]:
         """Finished runs on one kind of data, by model and variant in the order of the published table."""
         found = {
             (run.planned.model, run.planned.variant): run
@@ -324,10 +333,10 @@ class Results:
 
     def main_runs(self) -> list[RunResult]:
         """All runs on A and R; those that are compared with the same published number stand together."""
-        by_condition = [self.on(condition) for condition in CONDITIONS]
+        by_condition = [self.runs_on(condition) for condition in CONDITIONS]
         return [runs[place] for place in paper.PUBLISHED for runs in by_condition if place in runs]
 
-    def baseline(self, run: RunResult) -> RunResult | None:
+    def find_baseline(self, run: RunResult) -> RunResult | None:
         """The run on `clean` data with distinct sequences, if there is one that else is the same."""
         if run.planned is None:
             return None
@@ -338,7 +347,7 @@ class Results:
     def function_tables(self) -> list[list[RunResult]]:
         """Runs that differ in nothing but the function table, where there are several."""
         groups: dict[object, list[RunResult]] = {}
-        for run in self.asked("tables"):
+        for run in self.runs_of("tables"):
             if run.planned:
                 groups.setdefault(run.planned.setting(seed=None, table=None), []).append(run)
         return [runs for runs in groups.values() if len(runs) > 1]
@@ -357,7 +366,7 @@ def load_results(folder: Path) -> Results:
     runs = {name: _merge_pieces(name, pieces.get(name, []), planned.get(name)) for name in names}
     results = Results(folder, runs)
     for run in results.finished:
-        _compare_with_baseline(run, results.baseline(run))
+        _compare_with_baseline(run, results.find_baseline(run))
     for of_tables in results.function_tables():
         _compare_function_tables(of_tables)
     return results
@@ -370,7 +379,7 @@ def _merge_pieces(name: str, records: Sequence[RunRecord], planned: PlannedRun |
     for record in sorted(records, key=lambda one: (min((s.number for s in one.seeds), default=0), one.name)):
         if record.state == "finished":
             reason = first_mismatch(record.config, planned) if planned else ""
-            if not reason and pieces and key_of(record) != key_of(pieces[0]):
+            if not reason and pieces and setting_key(record) != setting_key(pieces[0]):
                 reason = f"its settings are not those of {pieces[0].name}"
             record = replace(record, state="different", reason=reason) if reason else record
         (pieces if record.state == "finished" else unusable).append(record)
