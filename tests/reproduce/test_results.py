@@ -12,9 +12,10 @@ from tests.reproduce.making import make_piece
 import ctlpp
 from ctlpp.benchmark.variants import PROTOCOLS
 from ctlpp.report.compare import summarise_settings
-from ctlpp.reproduce.page import correlations_table, share
+from ctlpp.reproduce.page import share
 from ctlpp.reproduce.plan import CONDITIONS
-from ctlpp.reproduce.results import ALL, RULE, Row, equal_lengths, load_results
+from ctlpp.reproduce.results import ALL, RULE, load_results
+from ctlpp.reproduce.rows import Row, correlations_table, equal_lengths
 from ctlpp.runs.folder import read_run
 from ctlpp.statistics.verdict import HIGHER, LOWER, REPRODUCED, UNDECIDED, is_inside
 

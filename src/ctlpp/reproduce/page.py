@@ -18,12 +18,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import asdict
 from io import BytesIO
 from pathlib import Path
 
 import jinja2
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ctlpp.analysis.folder import MEASURES, PREDICTORS
@@ -34,7 +32,8 @@ from ctlpp.plans.planned import DEVICES, seconds
 from ctlpp.report.page import PageKind, make_page
 from ctlpp.reproduce.drawings import FORMATS, NAMES, draw_all, find_examples
 from ctlpp.reproduce.plan import CONDITIONS
-from ctlpp.reproduce.results import ALL, COLUMNS, RULE, RUNS, Results, Row, RunResult, load_results, rounded
+from ctlpp.reproduce.results import ALL, RULE, RUNS, Results, RunResult, load_results
+from ctlpp.reproduce.rows import Row, correlations_table, results_table
 from ctlpp.runs.folder import RunRecord, find_runs
 from ctlpp.runs.untrusted import as_dict, as_str
 from ctlpp.statistics import published as paper
@@ -69,25 +68,6 @@ def write_results(folder: Path, page: Path | None = None) -> str:
     unusable = [record for run in results.runs.values() for record in run.unusable]
     notes = [f"{RUNS}/{record.name}: {record.state}, {record.reason}" for record in unusable]
     return "\n".join([f"{total['finished']:,} of {total['planned']:,} planned seeds have run", *notes])
-
-
-def results_table(results: Results) -> pa.Table:
-    """The content of `results.parquet`."""
-    rows = [row for run in results.finished for row in run.rows.values()]
-    return pa.Table.from_pylist(rows, pa.schema(list(COLUMNS.items())))
-
-
-def correlations_table(results: Results) -> pa.Table:
-    """The content of `predictors.parquet`."""
-    columns = {"cell": pa.string(), "measure": pa.string(), "seeds": pa.int64()}
-    numbers = ("pearson", "low", "high", "spearman", "spearman_low", "spearman_high")
-    rows = [
-        rounded({"cell": run.name, "measure": name, **asdict(one)})
-        for run in results.main_runs()
-        for name, one in run.correlations.items()
-    ]
-    schema = pa.schema([*columns.items(), *dict.fromkeys(numbers, pa.float64()).items()])
-    return pa.Table.from_pylist(rows, schema)
 
 
 def _replace(path: Path, content: bytes) -> None:

@@ -74,16 +74,12 @@ SWITCHES: tuple[Data, ...] = (
     {"protocol": "clean", "doubled_pairs": True},
 )
 OTHER_ORDER: Data = {"protocol": "authors", "table": "authors-py37"}  # of the authors' functions
+AUTHORS: Data = {"protocol": "authors"}
 CLEAN: Data = {"protocol": "clean"}
 TEXT: Data = {"protocol": "text"}
 REPEATED: Data = CLEAN | {REPEATS: "n/7"}  # one function sequence to every 7 examples of a length
 # Data on which the published numbers are asked for.
-CONDITIONS: dict[str, Data] = {
-    "authors": {"protocol": "authors"},
-    "repeats": REPEATED,
-    "clean": CLEAN,
-    "text": TEXT,
-}
+CONDITIONS = {"authors": AUTHORS, "repeats": REPEATED, "clean": CLEAN, "text": TEXT}
 _GRID = _grid((4, 8, 12, 16), (2, 3, 4, 5, 6))
 _PAPER = {"lstm": 25, "ndr": 25, "transformer": 50}  # as many Transformers, for some never learn
 _NEW = (
