@@ -259,7 +259,7 @@ class Opened:
 Open = Callable[..., Opened]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def opened(browser: Any) -> Iterator[Open]:
     """Open a file; in the end there must have been no errors and no requests but for the file itself."""
     seen: list[Opened] = []
@@ -305,7 +305,13 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def table1_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def every(opened: Open, report: Path) -> Opened:
+    """That page, opened once; `again()` opens it anew."""
+    return opened(report)
+
+
+@pytest.fixture(scope="session")
+def table1(opened: Open, tmp_path_factory: pytest.TempPathFactory) -> Opened:
     """A page over runs that can be compared with published numbers."""
     root = tmp_path_factory.mktemp("table1")
     draw = np.random.Generator(np.random.PCG64(3))
@@ -321,22 +327,10 @@ def table1_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
         edit(run / "config.json", **full_size(model, variant) | {"seeds": list(range(len(values)))})
         if len(values) == 4:
             write_analysis(run / "analysis", task, range(4))
-    return write_page(root / "runs")
+    return opened(write_page(root / "runs"))
 
 
 def write_page(folder: Path) -> Path:
     """A page over the runs in a folder."""
     write_report([folder], folder / "report.html")
     return folder / "report.html"
-
-
-@pytest.fixture(scope="module")
-def every(opened: Open, report: Path) -> Opened:
-    """The page over runs of every kind, opened once; `again()` opens it anew."""
-    return opened(report)
-
-
-@pytest.fixture(scope="module")
-def table1(opened: Open, table1_page: Path) -> Opened:
-    """The page over runs that can be compared with published numbers."""
-    return opened(table1_page)
