@@ -1,7 +1,6 @@
 """Published numbers stand beside runs that fit, and beside no others; two runs are compared with tests."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -92,13 +91,6 @@ def test_statistics_leave_out_seeds_that_diverged_and_are_there_for_every_length
     ood = entry["summary"]["ood"]
     assert (ood["mean"], ood["seeds"], ood["diverged"]) == (pytest.approx(0.6), 2, 1)
     assert entry["lengths"]["ood"] == pytest.approx({2: 0.6, 3: 0.1})
-
-
-def test_runs_on_s_have_their_cell_and_unfinished_ones_make_no_results() -> None:
-    task = make_task("S", 4, 16, shared_functions=4, shared_symbols=2)
-    runs = [record(config_of(task, [0]), [0.5]), record(config_of(make_task("R"), [0]), [0.5])]
-    found = summarise_settings([*runs, replace(runs[0], state="unfinished")])
-    assert [entry["cell"] for entry in found] == [None, (4, 2)]
 
 
 def test_the_headline_counts_verdicts_on_the_data_nearest_to_the_authors() -> None:

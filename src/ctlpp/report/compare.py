@@ -41,9 +41,9 @@ Summaries = dict[tuple[str, int], Summary]  # by split and length; 0 is all leng
 
 
 def group_by_setting(records: Sequence[RunRecord]) -> list[list[RunRecord]]:
-    """Finished runs; those that differ in nothing but their seeds together.
+    """Finished runs in groups that differ in nothing but their seeds.
 
-    What has published numbers comes first, then by variant, model (in the paper's order) and cell.
+    Those with published numbers come first, then by variant, model (in the paper's order) and cell.
     """
     by_key: dict[str, list[RunRecord]] = {}
     for record in records:
@@ -77,7 +77,7 @@ def setting_key(record: RunRecord) -> str:
 
 
 def merge_seeds(records: Sequence[RunRecord]) -> tuple[SeedResult, ...]:
-    """The seeds of runs of one setting, in order; one that several runs have is that of the first."""
+    """The seeds of runs of one setting, in order, each once: as the first run has it."""
     seeds = {seed.number: seed for record in reversed(records) for seed in record.seeds}
     return tuple(seeds[number] for number in sorted(seeds))
 
@@ -88,7 +88,7 @@ def select_by_rule(seeds: Sequence[SeedResult]) -> tuple[SeedResult, ...]:
 
 
 def mismatches(record: RunRecord) -> list[str]:
-    """What keeps a run from being set against a published number, as labels; empty if nothing does."""
+    """Why a run cannot be compared with a published number, as labels; empty if it can."""
     if (record.model, record.variant) not in paper.PUBLISHED:
         return ["no numbers are published for this model and variant"]
     task = record.task
@@ -178,16 +178,16 @@ def _published(ours: Summaries, row: paper.Published) -> dict[str, Any]:
 
 
 def count_verdicts(records: Sequence[RunRecord], entries: Sequence[dict[str, Any]]) -> dict[str, list[str]]:
-    """The verdicts on published accuracies, each on the data nearest to the authors': by word, of what."""
+    """For each verdict the published accuracies that have it, on the data nearest to the authors'."""
     found: dict[str, list[str]] = {word: [] for word in (REPRODUCED, HIGHER, LOWER, UNDECIDED, NOT_RUN)}
     for model, variant in paper.PUBLISHED:
-        said = {}
+        verdicts = {}  # by kind of data
         for entry in entries:  # of Transformers the one by the paper's rule comes last, and counts
             first = records[entry["runs"][0]]
             asked = (first.model, first.variant) == (model, variant) and not entry["table"]
             if asked and "published" in entry:
-                said[kind_of_data(first)] = entry["published"]["verdict"]["ood"]
-        word = next((said[data] for data in DATA if data in said), NOT_RUN)
+                verdicts[kind_of_data(first)] = entry["published"]["verdict"]["ood"]
+        word = next((verdicts[data] for data in DATA if data in verdicts), NOT_RUN)
         found[word].append(f"{paper.TITLES[model]} on {variant}")
     return {word: places for word, places in found.items() if places or word == REPRODUCED}
 
