@@ -50,7 +50,6 @@ class View {
   get symbolName() { return this.facts.symbols[this.symbol]; }
   // Show the symbol of this name, or, where there is none, the last.
   turnTo(name) { this.symbol = this.facts.symbols.includes(name) ? this.facts.symbols.indexOf(name) : this.n - 1; }
-  symbolsIn(scope) { return scope === "all" ? [...Array(this.n).keys()] : [this.symbol]; }
 }
 
 async function viewOf(setting, seed) {
