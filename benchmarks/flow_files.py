@@ -5,7 +5,7 @@
 
 Each flow is a command on small data, run through the entry point of the command line in a process of its
 own. A file counts as soon as one of its functions is called, in any thread and in any process that the
-command starts; the bodies of modules and classes, which run when a file is imported, do not count.
+command starts; what runs when a file is imported does not count, and templates do not.
 """
 
 from __future__ import annotations
@@ -34,22 +34,30 @@ import atexit, inspect, os, sys, threading
 
 codes = set()
 
+def importing(frame):
+    while frame and frame.f_code.co_filename != "<frozen importlib._bootstrap>":
+        frame = frame.f_back
+    return frame is not None
+
 def note(frame, event, argument):
-    if event == "call":
-        codes.add(frame.f_code)
+    code = frame.f_code
+    if event == "call" and os.environ["FLOW_PACKAGE"] in code.co_filename and code not in codes:
+        if not importing(frame):
+            codes.add(code)
 
 def write():
     sys.setprofile(None)
-    files = {code.co_filename for code in codes if code.co_flags & inspect.CO_OPTIMIZED}
+    functions = (code for code in codes if code.co_flags & inspect.CO_OPTIMIZED)
+    files = {code.co_filename for code in functions if code.co_filename.endswith(".py")}
     with open(f"{os.environ['FLOW_FILES']}/{os.getpid()}", "w") as out:
         out.write("\\n".join(sorted(files)))
 
-def leave(code, leave_now=os._exit):  # commands leave this way, and so do forked processes
+def leave(code, end=os._exit):
     write()
-    leave_now(code)
+    end(code)
 
 atexit.register(write)
-os._exit = leave
+os._exit = leave  # a command of ours ends with it, before this module's exit handler
 threading.setprofile(note)
 sys.setprofile(note)
 """
@@ -66,6 +74,7 @@ def entered(arguments: str, folder: Path) -> set[str]:
         environment = os.environ | {
             "PYTHONPATH": paths,
             "FLOW_FILES": str(records),
+            "FLOW_PACKAGE": str(PACKAGE),
             "CUDA_VISIBLE_DEVICES": "",
         }
         command = [sys.executable, "-m", "ctlpp", *arguments.split()]
@@ -75,7 +84,7 @@ def entered(arguments: str, folder: Path) -> set[str]:
         if done.returncode:
             raise SystemExit(f"ctlpp {arguments}\n{done.stdout}{done.stderr}")
         files = {line for record in records.iterdir() for line in record.read_text().splitlines()}
-    return {str(Path(file).relative_to(PACKAGE)) for file in files if file.startswith(f"{PACKAGE}{os.sep}")}
+    return {str(Path(file).relative_to(PACKAGE)) for file in files}
 
 
 def main() -> None:

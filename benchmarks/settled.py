@@ -10,8 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ctlpp.reproduce.plan import SETTLED
-from ctlpp.reproduce.results import load_results
-from ctlpp.reproduce.run_result import RunResult, make_rows
+from ctlpp.reproduce.results import RunResult, load_results
 from ctlpp.runs.folder import RunRecord
 from ctlpp.runs.history import History, read_history
 
@@ -52,7 +51,7 @@ def main() -> None:
         if not left:
             continue
         saved += left
-        then, now = (make_rows(one, one.select(one.selection))["ood"] for one in (early, run))
+        then, now = early.row(), run.row()
         changed += then.get("verdict") != now.get("verdict")
         words = f"{then.get('verdict') or '–'}, {now.get('verdict') or '–'}"
         at = ", ".join(f"{step:,}" for step, _ in ends)

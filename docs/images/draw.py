@@ -83,7 +83,7 @@ def _examples() -> list[str]:
 
 def draw_strip(axes: Axes, results: Results) -> None:
     """For each published number a group of rows: itself, then every seed on the two data settings."""
-    found = {condition: results.on(condition) for condition in SHOWN}
+    found = {condition: results.runs_on(condition) for condition in SHOWN}
     for group, (place, known) in enumerate(paper.PUBLISHED.items()):
         top = -4.0 * group
         mean, deviation = known.ood

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ctlpp.plans.sweep_folder import sweep
     from ctlpp.questions.answers import score
     from ctlpp.questions.questions import ask
-    from ctlpp.report.contrast import compare
+    from ctlpp.report.compare import compare
     from ctlpp.storage.folder import load
     from ctlpp.storage.proof import check
     from ctlpp.training.loop import Run
@@ -42,7 +42,7 @@ _NAMES = {  # by module
     "plans.sweep_folder": ("sweep",),
     "questions.answers": ("score",),
     "questions.questions": ("ask",),
-    "report.contrast": ("compare",),
+    "report.compare": ("compare",),
     "storage.folder": ("load",),
     "storage.proof": ("check",),
     "training.loop": ("Run",),

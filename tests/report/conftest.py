@@ -7,7 +7,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from itertools import product
 from pathlib import Path
@@ -21,16 +21,15 @@ import pytest
 from ctlpp.benchmark.task import Task
 from ctlpp.benchmark.task import make_task as task_from
 from ctlpp.benchmark.variants import Settings
+from ctlpp.models.zoo import MODELS
+from ctlpp.report.page import write_report
 from ctlpp.storage.folder import task_to_dict
+from ctlpp.training.recipe import recipe_for
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-ARGUMENTS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--no-first-run",
-    "--disable-background-networking",
-]
+ARGUMENTS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"]
+HOSTILE = "<img src=x onerror=\"document.title='owned'\">"
+DIVERGED = {"diverged": True, "diverged_at": 100}
 
 
 def make_task(variant: str = "R", symbols: int = 4, functions: int = 8, **other: Any) -> Task:
@@ -59,6 +58,16 @@ def config_of(task: Task, seeds: Sequence[int], **other: Any) -> dict[str, Any]:
         "started": "2026-11-15T09:52:27+00:00",
         **other,
     }
+
+
+def full_size(model: str, variant: str, preset: str = "authors", **recipe: Any) -> dict[str, Any]:
+    """The config of a run at the paper's size."""
+    own = asdict(recipe_for(model, preset, variant, **recipe))
+    task, options = make_task(variant, 8, 32, max_length=6), dict(MODELS[model].sizes[preset])
+    config = config_of(task, range(25), model=model, preset=preset, options=options)
+    config["recipe"] = json.loads(json.dumps(own))
+    config["task"]["recipe"] |= {"train": 300_000}
+    return config
 
 
 def result_of(accuracies: Sequence[float], first: int = 0, lengths: Sequence[int] = (2, 3)) -> dict[str, Any]:
@@ -250,7 +259,7 @@ class Opened:
 Open = Callable[..., Opened]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def opened(browser: Any) -> Iterator[Open]:
     """Open a file; in the end there must have been no errors and no requests but for the file itself."""
     seen: list[Opened] = []
@@ -275,3 +284,53 @@ def opened(browser: Any) -> Iterator[Open]:
         foreign = [url for url in found.requests if not url.startswith(("data:", "blob:"))]
         assert {url.partition("#")[0] for url in foreign} == {found.address}
         found.page.context.close()
+
+
+@pytest.fixture(scope="session")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page over runs of every kind."""
+    root = tmp_path_factory.mktemp("report")
+    runs = root / "runs"
+    make_run(runs / "ndr-R", (0.3, 1.0, 0.9))
+    make_run(runs / "own", (0.6, 0.7), model="my.models:tiny", analysed=False)
+    name = HOSTILE.replace("/", "")
+    make_run(runs / "hostile" / name, (0.5, 0.4), model=HOSTILE, preset="</script><script>alert(1)")
+    for shared in (4, 5):
+        task = make_task("S", 4, 16, shared_functions=shared, shared_symbols=2)
+        make_run(runs / f"staged-{shared}", (0.2, 0.4), task)
+    (make_run(runs / "unfinished", analysed=False) / "result.json").unlink()
+    with_seeds(make_run(runs / "diverged", (0.5, 0.6), variant="A"), {0: DIVERGED})
+    (make_run(runs / "broken") / "config.json").write_text("{")
+    return write_page(runs)
+
+
+@pytest.fixture(scope="session")
+def every(opened: Open, report: Path) -> Opened:
+    """That page, opened once; `again()` opens it anew."""
+    return opened(report)
+
+
+@pytest.fixture(scope="session")
+def table1(opened: Open, tmp_path_factory: pytest.TempPathFactory) -> Opened:
+    """A page over runs that can be compared with published numbers."""
+    root = tmp_path_factory.mktemp("table1")
+    draw = np.random.Generator(np.random.PCG64(3))
+    accuracies = {
+        ("lstm", "R"): [1.0] * 25,
+        ("ndr", "R"): (0.3 + 0.2 * draw.random(25)).tolist(),
+        ("ndr", "A"): [0.2, 0.3, 1.0, 0.6],
+        ("transformer", "A"): [0.3, 0.2],
+    }
+    for (model, variant), values in accuracies.items():
+        task = make_task(variant, 8, 32, max_length=6)
+        run = make_run(root / "runs" / f"{model}-{variant}", values, task, analysed=False)
+        edit(run / "config.json", **full_size(model, variant) | {"seeds": list(range(len(values)))})
+        if len(values) == 4:
+            write_analysis(run / "analysis", task, range(4))
+    return opened(write_page(root / "runs"))
+
+
+def write_page(folder: Path) -> Path:
+    """A page over the runs in a folder."""
+    write_report([folder], folder / "report.html")
+    return folder / "report.html"

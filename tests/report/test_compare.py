@@ -1,33 +1,29 @@
-"""Published numbers stand beside runs that fit, and beside no others."""
+"""Published numbers stand beside runs that fit, and beside no others; two runs are compared with tests."""
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, replace
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
+import numpy as np
 import pytest
-from tests.report.conftest import config_of, make_task
+from scipy import stats
+from tests.report.conftest import config_of, full_size, make_task
 
-from ctlpp.models.zoo import MODELS
-from ctlpp.report.compare import count_verdicts, data_of, group_by_setting, headline, mismatches, results
+import ctlpp
+from ctlpp.report.compare import (
+    contrast,
+    count_verdicts,
+    group_by_setting,
+    headline,
+    kind_of_data,
+    mismatches,
+    summarise_settings,
+)
 from ctlpp.runs.folder import RunRecord
 from ctlpp.runs.history import SeedResult
 from ctlpp.statistics.published import PUBLISHED
 from ctlpp.statistics.summary import summarise
 from ctlpp.statistics.verdict import judge
-from ctlpp.training.recipe import recipe_for
-
-
-def full_size(model: str, variant: str, preset: str = "authors", **recipe: Any) -> dict[str, Any]:
-    """The config of a run at the paper's size."""
-    own = asdict(recipe_for(model, preset, variant, **recipe))
-    task, options = make_task(variant, 8, 32, max_length=6), dict(MODELS[model].sizes[preset])
-    config = config_of(task, range(25), model=model, preset=preset, options=options)
-    config["recipe"] = json.loads(json.dumps(own))
-    config["task"]["recipe"] |= {"train": 300_000}
-    return config
 
 
 def record(
@@ -40,22 +36,13 @@ def record(
 @pytest.mark.parametrize("preset", ["authors", "text"])
 def test_full_size_runs_stand_beside_their_published_numbers(preset: str) -> None:
     for (model, variant), row in PUBLISHED.items():
-        run = record(full_size(model, variant, preset), [0.5, 0.9, 1.0, 0.8])
+        values = [0.5, 0.9, 1.0, 0.8]
+        run = record(full_size(model, variant, preset), values)
         assert mismatches(run) == []
-        entry = results([run])[0]
-        assert entry["published"]["ood"] == row.ood
-        assert fmean(entry["published"]["interval"]) == pytest.approx(row.ood[0])
-        assert entry["published"]["difference"]["ood"][0] == pytest.approx(0.8 - row.ood[0])
-
-
-def test_the_difference_is_that_of_the_verdict() -> None:
-    for n in (1, 6, 25):
-        values = [0.97 - 0.01 * (at % 4) for at in range(n)]
-        (entry,) = results([record(full_size("ndr", "R"), values)])
-        expected = judge(summarise(values), PUBLISHED["ndr", "R"].ood)
-        assert entry["published"]["verdict"]["ood"] == expected.word
-        difference = (expected.difference, expected.interval) if n > 1 else None
-        assert entry["published"]["difference"]["ood"] == difference
+        published, expected = summarise_settings([run])[0]["published"], judge(summarise(values), row.ood)
+        assert published["ood"] == row.ood
+        found = [published[key]["ood"] for key in ("verdict", "difference", "interval")]
+        assert found == [expected.word, expected.difference, expected.interval]
 
 
 def test_whatever_differs_is_named_except_evaluations_and_precision() -> None:
@@ -76,7 +63,7 @@ def test_whatever_differs_is_named_except_evaluations_and_precision() -> None:
 def test_transformers_are_also_selected_as_the_paper_did() -> None:
     config = full_size("transformer", "R")
     stuck, fine = record(config, [0.1] * 5, iid=0.2), record(config, [0.8] * 30, first=5)
-    everything, selected = results([stuck, fine])
+    everything, selected = summarise_settings([stuck, fine])
     assert [entry["summary"]["ood"]["seeds"] for entry in (everything, selected)] == [35, 25]
     assert selected["summary"]["ood"]["mean"] == pytest.approx(0.8)
     assert bool(selected["note"]) > bool(everything["note"])
@@ -86,7 +73,7 @@ def test_runs_of_one_setting_are_pooled_and_no_seed_counts_twice() -> None:
     config = full_size("ndr", "R")
     later = config | {"seeds": [1, 2], "started": "later"}
     later["recipe"] = config["recipe"] | {"eval_every": 7}  # only watches
-    (entry,) = results([record(config, [0.1, 0.2]), record(later, [0.7, 0.3], first=1)])
+    (entry,) = summarise_settings([record(config, [0.1, 0.2]), record(later, [0.7, 0.3], first=1)])
     assert (entry["runs"], entry["seeds"]) == ([0, 1], [[0, 0], [0, 1], [1, 2]])
     assert entry["summary"]["ood"]["mean"] == pytest.approx(0.2)
     for other in ({"data": {"train": "f" * 64}}, {"recipe": config["recipe"] | {"steps": 9}}):
@@ -100,22 +87,15 @@ def test_statistics_leave_out_seeds_that_diverged_and_are_there_for_every_length
         for at, own in enumerate(lengths)
     )
     run = RunRecord(Path("run"), "run", "finished", "", config_of(make_task(), range(3)), seeds)
-    (entry,) = results([run])
+    (entry,) = summarise_settings([run])
     ood = entry["summary"]["ood"]
     assert (ood["mean"], ood["seeds"], ood["diverged"]) == (pytest.approx(0.6), 2, 1)
-    assert {n: found[0] for n, found in entry["lengths"]["ood"].items()} == pytest.approx({2: 0.6, 3: 0.1})
-
-
-def test_runs_on_s_have_their_cell_and_unfinished_ones_make_no_results() -> None:
-    task = make_task("S", 4, 16, shared_functions=4, shared_symbols=2)
-    runs = [record(config_of(task, [0]), [0.5]), record(config_of(make_task("R"), [0]), [0.5])]
-    found = results([*runs, replace(runs[0], state="unfinished")])
-    assert [entry["cell"] for entry in found] == [None, (4, 2)]
+    assert entry["lengths"]["ood"] == pytest.approx({2: 0.6, 3: 0.1})
 
 
 def test_the_headline_counts_verdicts_on_the_data_nearest_to_the_authors() -> None:
     def said(*records: RunRecord) -> str:
-        entries = results(records)
+        entries = summarise_settings(records)
         return headline(count_verdicts(records, entries), entries)
 
     def on(protocol: str, values: Sequence[float], **recipe: Any) -> RunRecord:
@@ -128,6 +108,58 @@ def test_the_headline_counts_verdicts_on_the_data_nearest_to_the_authors() -> No
     assert said(on("text", high)) == "0 of 6 published accuracies reproduced, 1 higher, 5 not run"
     assert said(on("text", high), nearest) == "0 of 6 published accuracies reproduced, 1 lower, 5 not run"
     assert said(on("authors", low, twins=False), on("text", high)).startswith("0 of 6 published accuracies")
-    assert data_of(on("authors", low, twins=False)) == "authors, without twins"
+    assert kind_of_data(on("authors", low, twins=False)) == "authors, without twins"
     assert said(record(config_of(make_task(), range(2)), [0.2, 1.0])).startswith("1 of 2 seeds solved")
     assert said() == "No finished run yet"
+
+
+def test_difference_and_tests_are_scipys() -> None:
+    draw = np.random.Generator(np.random.PCG64(3))
+    one, other = draw.random(12), draw.random(9) * 0.6
+    found = contrast(one.tolist(), other.tolist())
+    welch = stats.ttest_ind(one, other, equal_var=False).confidence_interval(0.95)
+    assert found.difference == pytest.approx(one.mean() - other.mean())
+    assert found.interval == pytest.approx((welch.low, welch.high))
+    theirs = stats.permutation_test(
+        (one, other), lambda a, b: abs(a.mean() - b.mean()), alternative="greater", n_resamples=20_000
+    )
+    assert found.p == pytest.approx(theirs.pvalue, abs=0.02)
+
+
+def test_success_rates_count_diverged_seeds_and_means_do_not() -> None:
+    found = contrast([0.99, 0.98, 0.97], [0.99, 0.3], diverged=0, other_diverged=4)
+    assert (found.one.solved, found.other.solved, found.other.seeds) == (3, 1, 2)
+    assert found.p_solved == pytest.approx(stats.fisher_exact([[3, 0], [1, 5]]).pvalue)
+    assert found.other.mean == pytest.approx(0.645)
+
+
+def test_a_single_seed_each_has_a_difference_but_no_test() -> None:
+    found = contrast([0.9], [0.4])
+    assert found.difference == pytest.approx(0.5)
+    assert (found.interval, found.p) == (None, None)
+    nothing = contrast([], [0.4], diverged=2)
+    assert (nothing.difference, nothing.p, nothing.p_solved) == (None, None, 1.0)
+
+
+def test_runs_are_compared_in_memory_and_from_folders_with_some_seeds_each(tmp_path: Path) -> None:
+    sizes: Any = {"symbols": 4, "functions": 8, "max_length": 3, "train": 200, "iid": 20, "ood": 20}
+    data = ctlpp.generate("R", protocol="clean", **sizes)
+    recipe = ctlpp.recipe_for("gru", "quick", steps=2, batch=8)
+    usual: Any = {"preset": "quick", "recipe": recipe, "observers": ()}
+    gru = ctlpp.train("gru", data, seeds=range(3), **usual)
+    for seeds in (range(2), range(2, 4)):
+        ctlpp.train("rnn", data, seeds=seeds, out=tmp_path / "rnn" / f"{seeds.start}", **usual)
+    found = ctlpp.compare(gru, tmp_path / "rnn")
+    assert list(found)[:4] == [("iid", 0), ("iid", 2), ("iid", 3), ("ood", 0)]
+    row = found["ood", 0]
+    assert (row.one.seeds, row.other.seeds) == (3, 4)
+    assert row.difference is not None
+    assert row.one.mean == pytest.approx(np.mean([seed["ood"] for seed in gru.table()]))
+    back = ctlpp.compare(tmp_path / "rnn", gru)["ood", 0]
+    assert back.difference == pytest.approx(-row.difference)
+    assert back.p == pytest.approx(row.p, abs=0.04)
+    ctlpp.train("gru", data, seeds=range(2), out=tmp_path / "rnn" / "gru", **usual)
+    with pytest.raises(ValueError, match=r"^run of type dict: give a run, or its folder$"):
+        ctlpp.compare(gru, {})  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"rnn has runs of 2 settings: name one of them, such as .*/rnn/"):
+        ctlpp.compare(gru, tmp_path / "rnn")

@@ -9,61 +9,60 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.report.conftest import edit, make_run, make_task, outdate
-from tests.report.test_inside import unpack
+from tests.report.conftest import config_of, edit, make_run, make_task
 
+from ctlpp.figures.graph import draw_task
 from ctlpp.files import UserError
-from ctlpp.report.page import embed, make_page
-from ctlpp.runs.folder import find_runs
+from ctlpp.report.package import Package
+from ctlpp.report.page import describe, embed, make_page, write_report
+from ctlpp.runs.folder import RunRecord, find_runs
 
 HOSTILE = "</script><img src=x onerror=alert(1)><!--<script>"
-GOLDEN = Path(__file__).with_name("golden.json")
 
 
 class Elements(HTMLParser):
-    """The elements of a page, with their attributes, and the text of its scripts by id."""
+    """The elements of a page, with their attributes."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
         self.found: list[tuple[str, dict[str, str | None]]] = []
-        self.scripts: dict[str | None, str] = {}
         self.feed(page)
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
         self.found.append((tag, dict(attributes)))
 
-    def handle_data(self, data: str) -> None:
-        tag, attributes = self.found[-1] if self.found else ("", {})
-        if tag == "script":
-            self.scripts.setdefault(attributes.get("id"), data)
+
+def described(graphs: list[str] | None = None, **config: Any) -> dict[str, Any]:
+    record = RunRecord(Path("run"), "run", "finished", config=json.loads(json.dumps(config)))
+    return describe(record, Package(), [] if graphs is None else graphs)
 
 
-def shape(value: Any) -> Any:
-    """The structure of JSON: keys and kinds, of a list its first entry."""
-    if isinstance(value, dict):
-        return {key: shape(own) for key, own in value.items()}
-    if isinstance(value, list):
-        return [shape(value[0])] if value else []
-    return (
-        "number" if isinstance(value, int | float) and not isinstance(value, bool) else type(value).__name__
-    )
+def test_what_tells_data_apart_is_labelled() -> None:
+    for task, labels in (
+        ({"seed": 0, "recipe": {"train": 100}}, []),
+        ({"recipe": {"distinct_sequences": "n/7"}, "seed": 1}, ["function table 1"]),
+        ({"shared_functions": 16, "shared_symbols": 1}, ["16 shared functions", "1 shared symbol"]),
+        ({"shared_functions": None, "shared_symbols": "6", "seed": "1"}, []),
+    ):
+        assert described(task=task)["task"] == labels
 
 
-def test_the_structure_of_a_page_is_the_golden_one(tmp_path: Path) -> None:
-    make_run(tmp_path / "a", model="lstm")
-    make_run(tmp_path / "b", first=3, model="lstm")
-    outdate(make_run(tmp_path / "c", task=make_task("S", 4, 16, shared_functions=4, shared_symbols=2)))
-    make_run(tmp_path / "d", analysed=False, format=0)
-    page = Elements(make_page(find_runs([tmp_path])))
-    data = json.loads(page.scripts["data"])
-    found = {
-        "elements": [f"{tag}#{own['id']}" for tag, own in page.found if own.get("id")],
-        "data": shape(data | {"runs": data["runs"][2:], "results": data["results"][1:]}),
-        "packages": {name: shape(unpack(page.scripts[name])[0]) for name in ("run-0", "run-2", "run-3")},
-        "results": [[data["runs"][run]["name"] for run in entry["runs"]] for entry in data["results"]],
-        "graphs": [run["graph"] for run in data["runs"]],
-    }
-    assert found == json.loads(GOLDEN.read_text()), "if this is meant: write it into golden.json"
+def test_the_sampling_graph_is_that_of_the_task_and_is_drawn_once() -> None:
+    task, graphs = make_task("S", 8, 16), list[str]()
+    config = config_of(task, [0])
+    assert [described(graphs, **config)["graph"] for _ in range(2)] == [0, 0]
+    assert graphs == [draw_task(task)]
+    for edges in (None, [["a"]], [["a1", "nowhere"]], "ab"):
+        config["task"]["train_graph"]["edges"] = edges
+        assert described(**config)["graph"] is None
+
+
+def test_every_setting_is_listed_and_none_is_endless() -> None:
+    about = {"note": "x" * 9999}
+    rows = described(model="ndr", recipe={"steps": 300}, about=about, task={"seed": 3})["settings"]
+    wanted = (["recipe", "steps", "300"], ["task", "seed", "3"], ["run", "model", "ndr"])
+    assert all(row in rows for row in wanted)
+    assert len(json.dumps(rows)) < 1000
 
 
 def test_json_in_a_page_cannot_end_its_element() -> None:
@@ -91,9 +90,15 @@ def test_hostile_text_adds_no_element(tmp_path: Path) -> None:
     hostile = make_run(tmp_path / "two" / "<b>run", model=HOSTILE, preset=HOSTILE, about={HOSTILE: HOSTILE})
     groups = json.loads((hostile / "config.json").read_text())["task"]
     edit(hostile / "config.json", task=groups | {"variant": HOSTILE})
-    pages = [make_page(find_runs([folder.parent])) for folder in (plain, hostile)]
+    pages = [make_page(find_runs([run.parent]), title=run.name) for run in (plain, hostile)]
     kinds = [[tag for tag, _ in Elements(page).found] for page in pages]
     assert kinds[0] == kinds[1]
+
+
+def test_a_name_that_no_file_can_hold_is_replaced(tmp_path: Path) -> None:
+    make_run(tmp_path / "run", model="odd\ud800")
+    write_report([tmp_path], tmp_path / "report.html")
+    assert "odd? on R" in (tmp_path / "report.html").read_text()
 
 
 leaves = (

@@ -13,8 +13,8 @@ from tests.plans.small import small_run
 import ctlpp
 from ctlpp.benchmark.variants import Settings
 from ctlpp.plans.pieces import run_status
-from ctlpp.plans.planned import DEVICES, REPEATS, PlannedRun, current_name, name_run, seconds
-from ctlpp.reproduce.plan import EXPERIMENTS, SCALES, SETTLED, SWITCHES, demo_plan, plan
+from ctlpp.plans.planned import DEVICES, REPEATS, PlannedRun, current_name, seconds
+from ctlpp.reproduce.plan import EXPERIMENTS, SCALES, SETTLED, demo_plan, plan
 
 H200 = Path(__file__).parents[2] / "benchmarks" / "H200.md"
 
@@ -27,33 +27,14 @@ def to_train(*arguments: Any, **more: Any) -> list[PlannedRun]:
     return [run for run in plan(*arguments, **more) if not run.ended]
 
 
-def test_the_plan_is_the_published_experiment_first_what_is_cheap_and_decides_most() -> None:
-    whole = [(run.model, run.variant, run.experiments[0]) for run in to_train("all")]
-    switched = [(model, "A", "data") for model in ("lstm", "ndr") for _ in SWITCHES]
-    grid = [(model, "S", "staged") for model in ("ndr", "lstm", "transformer") for _ in range(20)]
-    assert whole == [
-        *((model, variant, "table1") for model in ("lstm", "ndr") for variant in ("A", "R")),
-        ("lstm", "A", "data"),  # the other order of the authors' functions
-        *switched,
-        *(("transformer", variant, "table1") for variant in ("A", "R")),
-        *grid,
-        *(("ndr", variant, "tables") for variant in ("R", "A") for _ in range(3)),
-    ]
-    assert {run.protocol for run in to_train("all") if "data" not in run.experiments} == {"authors"}
-
-
-def test_seeds_and_steps_are_those_of_the_paper() -> None:
+def test_seeds_steps_and_cells_are_those_of_the_paper() -> None:
     sizes = {(run.model, len(run.seeds), run.steps) for run in plan("table1")}
     assert sizes == {("lstm", 25, 80_000), ("ndr", 25, 80_000), ("transformer", 50, 300_000)}
-    assert {(run.model, len(run.seeds)) for run in to_train("staged")} == {
-        *(("ndr", 5), ("lstm", 5), ("transformer", 3))
-    }
-
-
-def test_the_grid_of_s_has_every_cell_once_for_each_model() -> None:
-    models = ("ndr", "lstm", "transformer")
-    cells = [f"{model}-S-authors-o{o}-s{s}" for model in models for o in (4, 8, 12, 16) for s in range(2, 7)]
+    seeds = {"ndr": 5, "lstm": 5, "transformer": 3}
+    assert {(run.model, len(run.seeds)) for run in to_train("staged")} == {*seeds.items()}
+    cells = [f"{model}-S-authors-o{o}-s{s}" for model in seeds for o in (4, 8, 12, 16) for s in range(2, 7)]
     assert names(to_train("staged")) == cells
+    assert {run.protocol for run in to_train("all") if "data" not in run.experiments} == {"authors"}
 
 
 def test_the_experiment_data_switches_one_thing_at_a_time() -> None:
@@ -68,8 +49,7 @@ def test_the_experiment_data_switches_one_thing_at_a_time() -> None:
 def test_what_has_ended_is_in_the_plan_and_nothing_of_it_is_to_be_trained(tmp_path: Path) -> None:
     ended = [run for run in plan("all") if run.ended]
     assert {run.protocol for run in ended} == {"clean", "text"}
-    for run in ended:
-        assert run_status(tmp_path, run).to_do == ()
+    assert all(run_status(tmp_path, run).to_do == () for run in ended)
 
 
 def test_runs_with_repeats_stand_beside_those_that_differ_in_nothing_else() -> None:
@@ -136,52 +116,27 @@ def test_only_takes_a_model_and_a_variant_or_the_name_of_a_run() -> None:
     assert {f"{run.model}/{run.variant}" for run in chosen} == {"lstm/A", "ndr/A"}
 
 
-def test_a_run_may_have_any_options_of_the_data_and_its_name_says_so() -> None:
-    data = {"protocol": "authors", "table": 3, "doubled_pairs": True, "nesting": False}
-    run = PlannedRun(name="", model="lstm", variant="A", seeds=(0,), data=tuple(data.items()))
-    assert name_run("lstm", "A", data) == "lstm-A-authors-table3-with-doubled-pairs-no-nesting"
-    assert run.special == ["table 3", "with doubled pairs", "no nesting"]
-    assert run.setting(nesting=None, doubled_pairs=None) == replace(run, data=run.data[:2]).setting()
+WORDS = "table1, similarity, data, staged, tables, repeats, all"
+MISTAKES: dict[str, dict[str, Any]] = {
+    f"experiment table2: choose from {WORDS}": {"what": "table2"},
+    "scale tiny: choose from full, quick": {"scale": "tiny"},
+    "protocol own: choose from authors, clean, text": {"protocol": "own"},
+    "until noon: choose from settled": {"until": "noon"},
+    "preset own: choose from authors, text, quick": {"preset": "own"},
+    "preset text is for the scale full: a miniature has its own, quick": {"scale": "quick", "preset": "text"},
+}
 
 
-def test_the_demo_trains_two_models_that_learn_on_a_and_r_the_longest_first() -> None:
-    assert names(demo_plan()) == ["ndr-A", "ndr-R", "lstm-A", "lstm-R"]
-    assert {(run.seeds, run.steps) for run in demo_plan(seeds=2, steps=4)} == {((0, 1), 4)}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "line"),
-    [
-        (
-            {"what": "table2"},
-            "experiment table2: choose from table1, similarity, data, staged, tables, repeats, all",
-        ),
-        ({"scale": "tiny"}, "scale tiny: choose from full, quick"),
-        ({"protocol": "own"}, "protocol own: choose from authors, clean, text"),
-        ({"until": "noon"}, "until noon: choose from settled"),
-        ({"preset": "own"}, "preset own: choose from authors, text, quick"),
-        (
-            {"scale": "quick", "preset": "text"},
-            "preset text is for the scale full: a miniature has its own, quick",
-        ),
-        (
-            {"what": "similarity", "only": ["lstm/R"]},
-            "only lstm/R: similarity has ndr/R, ndr/A; or give the name of a run (see plan)",
-        ),
-    ],
-)
-def test_a_mistake_is_answered_with_what_there_is_to_choose_from(
-    arguments: dict[str, Any], line: str
-) -> None:
-    with pytest.raises(ValueError, match=re.escape(line) + "$"):
-        plan(**arguments)
+@pytest.mark.parametrize("line", MISTAKES)
+def test_a_mistake_is_answered_with_what_there_is_to_choose_from(line: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(line)}$"):
+        plan(**MISTAKES[line])
 
 
 def test_every_run_of_both_plans_has_a_cost_and_the_miniature_takes_minutes_on_a_cpu() -> None:
     for device in DEVICES:
         for run in (*plan("all"), *plan("all", "quick")):
-            assert seconds(run, len(run.seeds), device) > 0
-            assert seconds(run, 0, device) == 0
+            assert seconds(run, len(run.seeds), device) > 0 == seconds(run, 0, device)
     assert sum(seconds(run, len(run.seeds), "cpu") for run in plan("all", "quick")) < 6 * 60
 
 

@@ -198,7 +198,7 @@ def compare(one: Runs, other: Runs) -> None:
 
     p of a difference: how often the means are as far apart if the seeds are dealt out to the runs at random.
     """
-    from ctlpp.report.contrast import compare as contrast
+    from ctlpp.report.compare import compare as contrast
     from ctlpp.statistics.published import SOLVED
     from ctlpp.statistics.summary import MANY_SEEDS
 

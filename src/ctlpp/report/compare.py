@@ -1,20 +1,31 @@
-"""Runs of one setting together, compared with the published numbers where they apply."""
+"""Runs of one setting together, compared with the published numbers; and two runs compared with each other.
+
+Example:
+    >>> found = contrast([0.9, 0.96, 0.99, 0.97, 0.98], [0.3, 0.5, 0.4, 0.2, 0.6])
+    >>> round(found.difference, 2), found.p < 0.05, found.one.solved, found.other.solved
+    (0.56, True, 4, 0)
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
-from typing import Any
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from ctlpp.benchmark.variants import HABITS
-from ctlpp.runs.folder import RunRecord
+from ctlpp.files import UserError
+from ctlpp.runs.folder import RunRecord, find_runs
 from ctlpp.runs.history import SeedResult, accuracies
 from ctlpp.runs.untrusted import as_dict, as_int, as_list
 from ctlpp.statistics import published as paper
-from ctlpp.statistics.summary import Summary, mean_intervals, spread_interval, summarise
+from ctlpp.statistics.summary import Interval, Summary, difference, mean_intervals, permutation_p, summarise
 from ctlpp.statistics.verdict import HIGHER, LOWER, REPRODUCED, UNDECIDED, judge_splits
 from ctlpp.training.recipe import Recipe, recipe_for, watching
+
+if TYPE_CHECKING:
+    from ctlpp.training.loop import Run
 
 SPLITS = ("iid", "ood")
 DATA = {  # what pages call the examples, the nearest to the published ones first
@@ -23,20 +34,21 @@ DATA = {  # what pages call the examples, the nearest to the published ones firs
     "clean": "authors’ rules, no repeats",
     "text": "paper’s text",
 }
-KEPT = f"the first {paper.SEEDS} seeds with a final IID accuracy above {paper.CONVERGED}"  # the paper's rule
+PAPER_RULE = f"the first {paper.SEEDS} seeds with a final IID accuracy above {paper.CONVERGED}"
+SETTLING = ("early_stop", "settled_accuracy", "settled_change")  # benchmarks/settled.py: no verdict changes
 NOT_RUN = "not run"
 Summaries = dict[tuple[str, int], Summary]  # by split and length; 0 is all lengths together
 
 
 def group_by_setting(records: Sequence[RunRecord]) -> list[list[RunRecord]]:
-    """Finished runs; those that differ in nothing but their seeds together.
+    """Finished runs in groups that differ in nothing but their seeds.
 
-    What has published numbers comes first, then by variant, model (in the paper's order) and cell.
+    Those with published numbers come first, then by variant, model (in the paper's order) and cell.
     """
     by_key: dict[str, list[RunRecord]] = {}
     for record in records:
         if record.state == "finished":
-            by_key.setdefault(key_of(record), []).append(record)
+            by_key.setdefault(setting_key(record), []).append(record)
 
     def order(same: list[RunRecord]) -> tuple[Any, ...]:
         first = same[0]
@@ -47,7 +59,7 @@ def group_by_setting(records: Sequence[RunRecord]) -> list[list[RunRecord]]:
     return sorted(by_key.values(), key=order)
 
 
-def data_of(record: RunRecord) -> str:
+def kind_of_data(record: RunRecord) -> str:
     """The kind of data, one of DATA; or the protocol in its own words, where a habit is switched off."""
     recipe = as_dict(record.task.get("recipe"))
     off = [habit for habit in HABITS if recipe.get(habit) is False]
@@ -56,7 +68,7 @@ def data_of(record: RunRecord) -> str:
     return "repeats" if record.protocol == "clean" and recipe.get("distinct_sequences") else record.protocol
 
 
-def key_of(record: RunRecord) -> str:
+def setting_key(record: RunRecord) -> str:
     """Everything that decides a result, except the seeds."""
     names = ("model", "preset", "options", "variant", "protocol", "vocab_size", "n_classes", "data", "task")
     recipe = as_dict(record.config.get("recipe"))
@@ -64,19 +76,19 @@ def key_of(record: RunRecord) -> str:
     return json.dumps([decides, *map(record.config.get, names)], sort_keys=True)
 
 
-def merge(records: Sequence[RunRecord]) -> tuple[SeedResult, ...]:
-    """The seeds of runs of one setting, in order; one that several runs have is that of the first."""
+def merge_seeds(records: Sequence[RunRecord]) -> tuple[SeedResult, ...]:
+    """The seeds of runs of one setting, in order, each once: as the first run has it."""
     seeds = {seed.number: seed for record in reversed(records) for seed in record.seeds}
     return tuple(seeds[number] for number in sorted(seeds))
 
 
-def by_rule(seeds: Sequence[SeedResult]) -> tuple[SeedResult, ...]:
+def select_by_rule(seeds: Sequence[SeedResult]) -> tuple[SeedResult, ...]:
     """The seeds that the paper's rule keeps."""
     return tuple(seed for seed in seeds if seed.converged)[: paper.SEEDS]
 
 
 def mismatches(record: RunRecord) -> list[str]:
-    """What keeps a run from being set against a published number, as labels; empty if nothing does."""
+    """Why a run cannot be compared with a published number, as labels; empty if it can."""
     if (record.model, record.variant) not in paper.PUBLISHED:
         return ["no numbers are published for this model and variant"]
     task = record.task
@@ -104,12 +116,7 @@ def _changed(record: RunRecord) -> list[str]:
     theirs |= MODELS[record.model].sizes[record.preset]
     own = as_dict(record.config.get("recipe")) | as_dict(record.config.get("options"))
     own = asdict(Recipe()) | own  # older runs do not name later settings
-    settled = (
-        "early_stop",
-        "settled_accuracy",
-        "settled_change",
-    )  # benchmarks/settled.py: no verdict changes
-    free = (*watching(own), "preset", "precision", "batch_seed", *settled)
+    free = (*watching(own), "preset", "precision", "batch_seed", *SETTLING)
     plain = json.loads(json.dumps(theirs))  # tuples become lists
     return [name for name, value in plain.items() if name not in free and own.get(name) != value]
 
@@ -125,7 +132,7 @@ def summarise_seeds(seeds: Sequence[SeedResult]) -> Summaries:
     return {key: summarise(values, diverged, interval) for (key, values), interval in every}
 
 
-def results(records: Sequence[RunRecord]) -> list[dict[str, Any]]:
+def summarise_settings(records: Sequence[RunRecord]) -> list[dict[str, Any]]:
     """Per setting: statistics of both splits and of every length, and the published numbers if they apply.
 
     Of Transformers at the paper's setting there is a second entry for the seeds that the paper's rule keeps.
@@ -134,9 +141,9 @@ def results(records: Sequence[RunRecord]) -> list[dict[str, Any]]:
     for same in group_by_setting(records):
         first, reasons = same[0], mismatches(same[0])
         home = {seed.number: records.index(record) for record in reversed(same) for seed in record.seeds}
-        selections = {"": merge(same)}
+        selections = {"": merge_seeds(same)}
         if not reasons and first.model == "transformer":
-            selections[f"as published: {KEPT}"] = by_rule(merge(same))
+            selections[f"as published: {PAPER_RULE}"] = select_by_rule(merge_seeds(same))
         for note, seeds in selections.items():
             found = summarise_seeds(seeds)
             entry: dict[str, Any] = {
@@ -147,7 +154,10 @@ def results(records: Sequence[RunRecord]) -> list[dict[str, Any]]:
                 "table": as_int(first.task.get("seed")) or 0,
                 "seeds": [[home[seed.number], seed.number] for seed in seeds],
                 "summary": {split: asdict(found[split, 0]) for split in SPLITS},
-                "lengths": {split: _lengths(found, split) for split in SPLITS},
+                "lengths": {
+                    split: {n: one.mean for (name, n), one in found.items() if name == split and n}
+                    for split in SPLITS
+                },
             }
             if not reasons:
                 entry["published"] = _published(found, paper.PUBLISHED[first.model, first.variant])
@@ -155,42 +165,29 @@ def results(records: Sequence[RunRecord]) -> list[dict[str, Any]]:
     return entries
 
 
-def _lengths(found: Summaries, split: str) -> dict[int, list[float | None]]:
-    """Mean, deviation and interval by length."""
-    own = {length: one for (name, length), one in found.items() if name == split and length}
-    return {length: [one.mean, one.std, *(one.interval or ())] for length, one in own.items()}
-
-
 def _published(ours: Summaries, row: paper.Published) -> dict[str, Any]:
-    """A row of the published table, our verdicts on it, and our difference from it."""
+    """A row of the published table, our verdicts on it, and our difference from it with its interval."""
     found = judge_splits(ours["iid", 0], ours["ood", 0], row)
-    interval = spread_interval(row.ood, paper.SEEDS)
     return {
         **asdict(row),
-        "interval": interval,
         "seeds": paper.SEEDS,
-        "difference": {
-            split: one.interval and (one.difference, one.interval) for split, one in found.items()
-        },
-        "gap": {split: one.difference for split, one in found.items()},
+        "difference": {split: one.difference for split, one in found.items()},
+        "interval": {split: one.interval for split, one in found.items()},
         "verdict": {split: one.word for split, one in found.items()},
     }
 
 
 def count_verdicts(records: Sequence[RunRecord], entries: Sequence[dict[str, Any]]) -> dict[str, list[str]]:
-    """The verdicts on published accuracies, each on the data nearest to the authors': by word, of what."""
+    """For each verdict the published accuracies that have it, on the data nearest to the authors'."""
     found: dict[str, list[str]] = {word: [] for word in (REPRODUCED, HIGHER, LOWER, UNDECIDED, NOT_RUN)}
     for model, variant in paper.PUBLISHED:
-        said = {}
+        verdicts = {}  # by kind of data
         for entry in entries:  # of Transformers the one by the paper's rule comes last, and counts
             first = records[entry["runs"][0]]
-            if (
-                "published" in entry
-                and not entry["table"]
-                and (first.model, first.variant) == (model, variant)
-            ):
-                said[data_of(first)] = entry["published"]["verdict"]["ood"]
-        word = next((said[data] for data in DATA if data in said), NOT_RUN)
+            asked = (first.model, first.variant) == (model, variant) and not entry["table"]
+            if asked and "published" in entry:
+                verdicts[kind_of_data(first)] = entry["published"]["verdict"]["ood"]
+        word = next((verdicts[data] for data in DATA if data in verdicts), NOT_RUN)
         found[word].append(f"{paper.TITLES[model]} on {variant}")
     return {word: places for word, places in found.items() if places or word == REPRODUCED}
 
@@ -203,8 +200,85 @@ def headline(verdicts: dict[str, list[str]], entries: Sequence[dict[str, Any]]) 
         return f"{len(reproduced)} of {len(paper.PUBLISHED)} published accuracies reproduced{others}"
     own = [entry["summary"]["ood"] for entry in entries if not entry["note"]]
     solved, seeds = sum(one["solved"] for one in own), sum(one["seeds"] + one["diverged"] for one in own)
-    return (
-        f"{solved:,} of {seeds:,} seeds solved: OOD accuracy above {paper.SOLVED}"
-        if own
-        else "No finished run yet"
+    share = f"{solved:,} of {seeds:,} seeds solved: OOD accuracy above {paper.SOLVED}"
+    return share if own else "No finished run yet"
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """One run less another; what needs more seeds is None. Diverged seeds are in the success rates only."""
+
+    one: Summary
+    other: Summary
+    difference: float | None  # of the means
+    interval: Interval | None  # of the difference: Welch's, 95 %
+    p: float | None  # how often the means are as far apart if the seeds change places at random
+    p_solved: float | None  # Fisher's exact test of the success rates
+
+
+def compare(one: Run | Path | str, other: Run | Path | str) -> dict[tuple[str, int], Contrast]:
+    """Contrast two runs on every split and length that both have: (split, length) -> contrast; length 0: all.
+
+    Args:
+        one: A run, or its folder. A folder with several runs will do if they differ in their seeds only.
+        other: The run that is subtracted.
+
+    Returns:
+        For each split and length a `Contrast`, with statistics of both runs' seeds and how they differ.
+    """
+    ours, theirs = seeds_of(one), seeds_of(other)
+    keys = [key for key in _keys(ours) if key in _keys(theirs)]
+    if not keys:
+        raise UserError(f"{one} and {other} have no split in common: evaluate both on the same splits")
+    return {
+        key: contrast(
+            accuracies(ours, *key),
+            accuracies(theirs, *key),
+            sum(seed.diverged for seed in ours),
+            sum(seed.diverged for seed in theirs),
+        )
+        for key in keys
+    }
+
+
+def seeds_of(run: Run | Path | str) -> Sequence[SeedResult]:
+    """The results of a run, or of the runs of one setting in a folder."""
+    if not isinstance(run, Path | str):
+        if not hasattr(run, "history"):
+            raise UserError(f"run of type {type(run).__name__}: give a run, or its folder")
+        return run.history.results(run.diverged)
+    found = find_runs([Path(run)])
+    same = group_by_setting(found)
+    if not same:
+        reason = found[0].reason or "nothing in it is finished"
+        raise UserError(f"{run} has no finished run ({found[0].state}: {reason}): name one that is finished")
+    if len(same) > 1:
+        raise UserError(
+            f"{run} has runs of {len(same)} settings: name one of them, such as {same[0][0].folder}"
+        )
+    return merge_seeds(same[0])
+
+
+def _keys(seeds: Sequence[SeedResult]) -> list[tuple[str, int]]:
+    """Splits and lengths, in order of appearance."""
+    splits = ((split, seed.by_length.get(split, ())) for seed in seeds for split in seed.accuracy)
+    return list(dict.fromkeys((split, length) for split, own in splits for length in (0, *sorted(own))))
+
+
+def contrast(
+    one: Sequence[float], other: Sequence[float], diverged: int = 0, other_diverged: int = 0
+) -> Contrast:
+    """Set accuracies of two sets of seeds against each other."""
+    from scipy.stats import fisher_exact  # late: it takes a second to import
+
+    ours, theirs = summarise(one, diverged), summarise(other, other_diverged)
+    apart = difference((ours.mean, ours.std, ours.seeds), (theirs.mean, theirs.std, theirs.seeds))
+    tried = [[side.solved, side.seeds + side.diverged - side.solved] for side in (ours, theirs)]
+    return Contrast(
+        ours,
+        theirs,
+        None if ours.mean is None or theirs.mean is None else ours.mean - theirs.mean,
+        apart[1] if apart else None,
+        permutation_p([one, other]) if one and other and len(one) + len(other) > 2 else None,
+        float(fisher_exact(tried).pvalue) if all(map(sum, tried)) else None,
     )

@@ -9,30 +9,37 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import sha256
-from html import escape
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
+
+import jinja2
 
 import ctlpp
 from ctlpp.analysis.geometry import SILHOUETTE
 from ctlpp.files import UserError, check_writable, write_atomically
-from ctlpp.report.collect import describe, pack
-from ctlpp.report.compare import DATA, SPLITS, count_verdicts, data_of, headline, results
-from ctlpp.report.inside import FINEST, Package, add_setting_correlations
+from ctlpp.report.compare import DATA, SPLITS, count_verdicts, headline, kind_of_data, summarise_settings
+from ctlpp.report.package import FINEST, Package, correlate_settings, pack
 from ctlpp.runs.folder import RunRecord, find_runs
-from ctlpp.runs.untrusted import as_str
+from ctlpp.runs.history import accuracies
+from ctlpp.runs.untrusted import as_dict, as_int, as_list, as_str
 from ctlpp.statistics import published as paper
-from ctlpp.statistics.summary import ENOUGH_SEEDS, MANY_SEEDS
+from ctlpp.statistics.summary import ENOUGH_SEEDS, MANY_SEEDS, summarise
+from ctlpp.storage.folder import task_from_dict
+from ctlpp.training.recipe import RECIPES
+from ctlpp.words import plural
 
-SCRIPTS = "dom charts matrix state overview inside measures curves runs main"  # in this order
+ASSETS = Path(__file__).parent / "assets"
+SCRIPTS = ("dom", "charts", "matrix", "state", "overview", "inside", "measures", "curves", "runs", "main")
 LARGEST = 14_800_000  # bytes that a page should not exceed
 LEVELS = (FINEST, 128, 64, 32, 16, 8)  # of similarity: as many as fit
+PRESETS = {"authors": "authors’ code", "text": "paper’s text"}  # what pages call hyper-parameters
+MOST_SETTINGS, MOST_LETTERS = 200, 400  # of a run, of a setting
+MOST_GROUPS, MOST_EDGES = 40, 400  # that are drawn
 
 
 @dataclass(frozen=True)
@@ -132,14 +139,10 @@ def make_page(
     packages: what `pack` makes of each record; made here unless given. planned: seeds of a plan that runs.
     """
     packages = [pack(record) for record in records] if packages is None else packages
-    add_setting_correlations(records, packages)
+    correlate_settings(records, packages)
     graphs: list[str] = []
-    runs = [describe(record, graphs) for record in records]
-    for run, package in zip(runs, packages, strict=True):
-        inside = package.facts.get("inside", {})
-        run["inside"] = "similarity" in package.arrays or "right" in package.arrays
-        run["stale_step"] = inside["step"] if "stale" in inside else None
-    entries = results(records)
+    runs = [describe(record, package, graphs) for record, package in zip(records, packages, strict=True)]
+    entries = summarise_settings(records)
     verdicts = count_verdicts(records, entries)
     data: dict[str, Any] = {
         "version": ctlpp.__version__,
@@ -160,57 +163,27 @@ def make_page(
         "runs": runs,
         "results": entries,
     }
-    rest = len(embed(data)) + sum(map(len, graphs)) + 200_000
+    room = LARGEST - len(embed(data)) - sum(map(len, graphs)) - 200_000
     for levels in LEVELS:
         texts = [package.text(levels) for package in packages]
-        if sum(map(len, texts)) <= LARGEST - rest:
+        if sum(map(len, texts)) <= room:
             break
-    parts = {"headline": escape(title or headline(verdicts, entries)), "means": _means(records, entries)}
-    return fill_template({**data, "levels": levels}, graphs, texts, parts)
-
-
-def _means(records: Sequence[RunRecord], entries: Sequence[dict[str, Any]]) -> str:
-    """The rows of the table of means, as HTML: for browsers that run no script."""
-    rows = []
-    for entry in entries:
-        first = records[entry["runs"][0]]
-        means = [entry["summary"][split] for split in SPLITS]
-        words = [
-            f"{paper.TITLES.get(first.model, first.model)} on {first.variant}",
-            f"{DATA.get(data_of(first), first.protocol)} {entry['note']}",
-            "" if entry["cell"] is None else "{} functions, {} symbols".format(*entry["cell"]),
-            str(means[1]["seeds"]),
-            *("–" if own["mean"] is None else f"{own['mean']:.2f} ± {own['std'] or 0:.2f}" for own in means),
-            str(means[1]["solved"]),
-            *(["{:.2f} ± {:.2f}".format(*entry["published"]["ood"])] if "published" in entry else ["–"]),
-            entry["published"]["verdict"]["ood"] if "published" in entry else "–",
-        ]
-        rows.append("<tr>" + "".join(f"<td>{escape(word)}</td>" for word in words) + "</tr>")
-    return "\n".join(rows)
-
-
-def fill_template(
-    data: dict[str, Any], graphs: Sequence[str], packages: Sequence[str], parts: dict[str, str]
-) -> str:
-    """The page, filled in one pass, so that nothing filled in is taken for a place to fill."""
-    style = _asset("page.css")
-    script = (
-        '"use strict";\n(() => {\n' + "\n".join(_asset(f"{name}.js") for name in SCRIPTS.split()) + "})();\n"
+    scripts = "\n".join((ASSETS / f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS)
+    template = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(ASSETS), autoescape=True, trim_blocks=True, keep_trailing_newline=True
+    ).get_template("page.html")
+    text = template.render(
+        headline=title or headline(verdicts, entries),
+        means=[(runs[entry["runs"][0]], entry) for entry in entries],  # for browsers that run no script
+        data=data | {"levels": levels},
+        graphs=graphs,
+        packages=texts,
+        style=(ASSETS / "page.css").read_text(encoding="utf-8"),
+        script=f'"use strict";\n(() => {{\n{scripts}}})();\n',
+        digest=digest,
+        embed=embed,
     )
-    policy = (
-        f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; img-src data:; "
-        "base-uri 'none'; form-action 'none'"
-    )
-    binary = '<script type="application/octet-stream" id="run-{}">{}</script>'
-    parts |= {
-        "policy": policy,
-        "style": style,
-        "script": script,
-        "data": embed(data),
-        "graphs": "\n".join(f'<template id="graph-{at}">{svg}</template>' for at, svg in enumerate(graphs)),
-        "packages": "\n".join(binary.format(at, text) for at, text in enumerate(packages)),
-    }
-    return re.sub(r"<!--(\w+)-->", lambda found: parts[found[1]], _asset("page.html"))
+    return text.encode(errors="replace").decode()  # names may have lone surrogates, which no file can hold
 
 
 def embed(data: object) -> str:
@@ -218,10 +191,75 @@ def embed(data: object) -> str:
     return json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
 
-def _digest(content: str) -> str:
+def digest(content: str) -> str:
     """What a content security policy calls a text."""
     return "sha256-" + b64encode(sha256(content.encode()).digest()).decode()
 
 
-def _asset(name: str) -> str:
-    return (files("ctlpp.report") / "assets" / name).read_text(encoding="utf-8")
+def describe(record: RunRecord, package: Package, graphs: list[str]) -> dict[str, Any]:
+    """The entry of one run; a sampling graph that no run before had is appended to `graphs`."""
+    graph = draw_sampling_graph(json.dumps(record.task))
+    if graph and graph not in graphs:
+        graphs.append(graph)
+    summaries = {split: summarise(accuracies(record.seeds, split), interval=(0, 0)) for split in SPLITS}
+    inside = package.facts.get("inside", {})
+    return {
+        **{name: getattr(record, name) for name in ("model", "variant", "name", "state", "reason", "step")},
+        "data": kind_of_data(record),
+        "hyper": PRESETS.get(record.preset, record.preset),
+        "own": bool(record.config) and record.model not in RECIPES["authors"],
+        "task": _task_labels(record.task),
+        "symbols": len(as_list(record.task.get("symbols"))) or as_int(record.config.get("n_classes")),
+        "parameters": as_int(record.config.get("parameters")),
+        "diverged": sum(seed.diverged for seed in record.seeds),
+        "seeds": [[seed.number, *map(seed.accuracy.get, SPLITS), seed.diverged] for seed in record.seeds],
+        "summary": {
+            split: {"mean": one.mean, "std": one.std, "solved": one.solved}
+            for split, one in summaries.items()
+        },
+        "settings": list_settings(record),
+        "graph": graphs.index(graph) if graph else None,
+        "inside": "similarity" in package.arrays or "right" in package.arrays,
+        "stale_step": inside["step"] if "stale" in inside else None,
+    }
+
+
+def _task_labels(task: dict[str, Any]) -> list[str]:
+    """What tells data apart: sizes, what S shares, another function table."""
+    counts = {
+        "function": len(as_dict(task.get("functions"))) or None,
+        "symbol": len(as_list(task.get("symbols"))) or None,
+        "shared function": as_int(task.get("shared_functions")),
+        "shared symbol": as_int(task.get("shared_symbols")),
+    }
+    found = [plural(number, noun) for noun, number in counts.items() if number is not None]
+    table = as_int(task.get("seed"))
+    return [*found, f"function table {table}"] if table else found
+
+
+def list_settings(record: RunRecord) -> list[list[str]]:
+    """Everything that decided the result: section, name, value."""
+    config, task = record.config, record.task
+    sections = {"run": {name: value for name, value in config.items() if not isinstance(value, dict)}}
+    sections |= {name: value for name, value in config.items() if isinstance(value, dict)}
+    plain = {name: value for name, value in task.items() if not isinstance(value, dict | list)}
+    sections["task"] = plain | as_dict(task.get("recipe"))
+    rows = []
+    for section, values in sections.items():
+        for name, value in values.items():
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            rows.append([as_str(section), as_str(name), text[:MOST_LETTERS]])
+    return rows[:MOST_SETTINGS]
+
+
+@lru_cache(maxsize=1000)
+def draw_sampling_graph(text: str) -> str | None:
+    """The SVG of the graphs of a task, given as JSON; None for what is no task or too large to draw."""
+    from ctlpp.figures.graph import draw_task  # late: it takes a second
+
+    try:
+        task = task_from_dict(json.loads(text))
+    except UserError:
+        return None
+    few = len(task.groups) <= MOST_GROUPS and len(task.train_graph.edges + task.ood_graph.edges) <= MOST_EDGES
+    return draw_task(task) if few else None

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from ctlpp.analysis.folder import read_analysis
+from ctlpp.analysis.folder import AnalysisRecord, read_analysis
 from ctlpp.analysis.geometry import Clustering
 from ctlpp.analysis.inputs import Inputs
 from ctlpp.figures.pairs import Answers, Matrices, draw_accuracy, draw_side_by_side, draw_symbols
@@ -29,10 +28,10 @@ from ctlpp.figures.results import (
 from ctlpp.figures.run import draw_rankings
 from ctlpp.figures.style import DATA_NAMES, render, style
 from ctlpp.report.compare import SPLITS
-from ctlpp.reproduce.results import CONDITIONS, Results
-from ctlpp.reproduce.run_result import RunResult
+from ctlpp.reproduce.plan import CONDITIONS
+from ctlpp.reproduce.results import Results, RunResult
 from ctlpp.runs.folder import RunRecord, read_run, run_folders
-from ctlpp.runs.history import SeedResult, read_history
+from ctlpp.runs.history import History, SeedResult, read_history
 from ctlpp.runs.untrusted import DamagedError, as_dict, as_str
 from ctlpp.statistics import published as paper
 from ctlpp.statistics.summary import ENOUGH_SEEDS
@@ -40,7 +39,6 @@ from ctlpp.storage.folder import task_from_dict
 
 FORMATS = ("png", "pdf")  # for the page, and for print
 DOTS = 200  # an inch, of a PNG
-VARIANTS = ("A", "R")
 WRITTEN = {  # data of runs in OUT/authors-data: of the authors' generator, or changed from such
     "A": "generator's files",
     "A-fresh-streams": "generator's, no nesting or twins",
@@ -55,26 +53,25 @@ EXAMPLES = ("success-R", "failure-R", "failure-A")  # seeds whose similarity mat
 NAMES = (
     "table1",
     *(f"{what}-{condition}" for what in ("curves", "lengths") for condition in CONDITIONS),
-    *(f"repeats-{variant}" for variant in VARIANTS),
-    *("data", "staged", "tables", "predictors", "similarity", "accuracy"),
+    *("repeats-A", "repeats-R", "data", "staged", "tables", "predictors", "similarity", "accuracy"),
     *(f"similarity-{name}" for name in EXAMPLES),
 )  # all that may be drawn
-Drawings = Iterator[tuple[str, Callable[[], Figure]]]
+Drawings = Iterator[tuple[str, Figure]]  # name and figure
 
 
 def draw_all(results: Results, formats: Sequence[str] = FORMATS) -> Iterator[tuple[str, bytes]]:
     """Every figure in every format: file name and content."""
-    makers = (_table1, _curves, _data, _repeats, _staged, _function_tables, _predictors, _similarity)
-    for name, draw in (drawing for make in makers for drawing in make(results)):
-        with style():
-            figure = draw()
-            for kind in formats:
-                yield f"{name}.{kind}", render(figure, kind, DOTS)
+    draw_each = (_table1, _curves, _data, _repeats, _staged, _function_tables, _predictors, _similarity)
+    with style():
+        for draw in draw_each:
+            for name, figure in draw(results):
+                for kind in formats:
+                    yield f"{name}.{kind}", render(figure, kind, DOTS)
 
 
-def _dots(results: Results, run: RunResult, split: str = "ood") -> Dots:
+def _dots(run: RunResult, split: str = "ood") -> Dots:
     """The seeds of a run, counted as the paper did."""
-    row, kept = results.row(run, split), run.select(run.selection)
+    row, kept = run.row(split), run.select(run.selection)
     interval = None if row["interval_low"] is None else (row["interval_low"], row["interval_high"])
     counted, left_out = (
         tuple(seed.accuracy[split] for seed in run.seeds if (seed in kept) == own and split in seed.accuracy)
@@ -83,7 +80,7 @@ def _dots(results: Results, run: RunResult, split: str = "ood") -> Dots:
     return Dots(counted, row["mean"], interval, left_out)
 
 
-def chance_of(results: Results) -> float:
+def _chance(results: Results) -> float:
     """The accuracy of guessing."""
     return 1 / len(task_from_dict(results.finished[0].first.task).symbols)
 
@@ -95,9 +92,9 @@ def _title(run: RunRecord) -> str:
 def _table1(results: Results) -> Drawings:
     entries = []
     for condition in CONDITIONS:
-        for place, run in results.on(condition).items():
+        for place, run in results.runs_on(condition).items():
             known = {split: getattr(run.published, split) for split in SPLITS} if run.published else None
-            dots = {split: _dots(results, run, split) for split in SPLITS}
+            dots = {split: _dots(run, split) for split in SPLITS}
             entries.append(Entry(*place, condition, dots, known))
     if any(entry.published for entry in entries):  # published numbers of what has not run are shown as well
         have, nothing = {(one.model, one.variant) for one in entries}, dict.fromkeys(SPLITS, Dots((), None))
@@ -106,24 +103,24 @@ def _table1(results: Results) -> Drawings:
                 both = {split: getattr(row, split) for split in SPLITS}
                 entries.append(Entry(*place, entries[0].kind, nothing, both))
     if entries:
-        yield "table1", partial(draw_table1, entries, chance_of(results))
+        yield "table1", draw_table1(entries, _chance(results))
 
 
 def _curves(results: Results) -> Drawings:
     for condition in CONDITIONS:
-        if curves := {place: run.history for place, run in results.on(condition).items() if run.history}:
-            yield f"curves-{condition}", partial(draw_learning, curves, chance_of(results))
-            yield f"lengths-{condition}", partial(draw_by_length, curves, chance_of(results))
+        if curves := {place: run.history for place, run in results.runs_on(condition).items() if run.history}:
+            yield f"curves-{condition}", draw_learning(curves, _chance(results))
+            yield f"lengths-{condition}", draw_by_length(curves, _chance(results))
 
 
 def _data(results: Results) -> Drawings:
     """On A, what is learned from each kind of data: from the authors' down to the paper's text."""
     lines: dict[str, list[Line]] = {name: [] for name in (*CONDITIONS, *WRITTEN.values())}
     for condition in CONDITIONS:
-        for (model, variant), run in results.on(condition).items():
+        for (model, variant), run in results.runs_on(condition).items():
             if variant == "A" and run.history:
                 lines[condition].append(Line(model, DATA_NAMES[condition], run.history))
-    for run in results.asked("data"):
+    for run in results.runs_of("data"):
         if run.planned and run.history and run.planned.special:
             words = ", ".join([run.first.protocol, *run.planned.special])
             lines[run.first.protocol].append(Line(run.first.model, words, run.history))
@@ -137,32 +134,31 @@ def _data(results: Results) -> Drawings:
     ordered = [line for line in ordered if len(line.history.seeds) >= ENOUGH_SEEDS]
     known = {model: row.ood for (model, variant), row in paper.PUBLISHED.items() if variant == "A"}
     if ordered and not results.is_miniature:
-        yield "data", partial(draw_data, ordered, known)
+        yield "data", draw_data(ordered, known)
 
 
 def _repeats(results: Results) -> Drawings:
-    for variant in VARIANTS:
-        panels = {
-            _title(plain.first): {"clean": plain.history, "repeats": repeated.history}
-            for plain, repeated in results.repeats()
-            if plain.first.variant == variant and plain.history and repeated.history
-        }
-        if panels:
-            yield f"repeats-{variant}", partial(draw_repeats, panels, chance_of(results))
+    """On each variant, the runs with distinct and with repeated sequences."""
+    panels: dict[str, dict[str, dict[str, History]]] = {}
+    for (_, variant), run in results.runs_on("repeats").items():
+        plain = results.find_baseline(run)
+        if plain and plain.history and run.history:
+            both = {"clean": plain.history, "repeats": run.history}
+            panels.setdefault(variant, {})[_title(run.first)] = both
+    for variant, pairs in panels.items():
+        yield f"repeats-{variant}", draw_repeats(pairs, _chance(results))
 
 
 def _staged(results: Results) -> Drawings:
-    runs = results.asked("staged")
+    runs = results.runs_of("staged")
     runs = [run for run in runs if run.first.protocol == "authors"] or runs  # that of the published numbers
     cells = []
     for run in runs:
-        trained = [seed for seed in run.seeds if not seed.diverged]
+        trained = {seed.number: seed.accuracy["ood"] for seed in run.seeds if not seed.diverged}
         if run.first.cell and trained:
-            accuracies = {seed.number: seed.accuracy["ood"] for seed in trained}
-            diverged = len(run.seeds) - len(trained)
-            cells.append(Cell(run.first.model, *run.first.cell, accuracies, diverged))
+            cells.append(Cell(run.first.model, *run.first.cell, trained, len(run.seeds) - len(trained)))
     if cells:
-        yield "staged", partial(draw_staged, cells)
+        yield "staged", draw_staged(cells)
 
 
 def _function_tables(results: Results) -> Drawings:
@@ -170,21 +166,21 @@ def _function_tables(results: Results) -> Drawings:
     for runs in results.function_tables():
         first = runs[0].first
         name = _title(first) + ("" if first.protocol == "authors" else f", {first.protocol}")
-        panels[name] = [(results.row(run)["table"], _dots(results, run)) for run in runs]
+        panels[name] = [(run.row()["table"], _dots(run)) for run in runs]
     if panels:
-        yield "tables", partial(draw_tables, panels, chance_of(results))
+        yield "tables", draw_tables(panels, _chance(results))
 
 
 def _predictors(results: Results) -> Drawings:
-    conditions = {run.name: name for name in CONDITIONS for run in results.on(name).values()}
     panels = {}
+    conditions = {run.name: name for name in CONDITIONS for run in results.runs_on(name).values()}
     for run in results.main_runs():
         if found := run.correlations:
             seeds = max(one.seeds for one in found.values())
             data = DATA_NAMES[conditions[run.name]].removeprefix("clean with ")
             panels[f"{paper.TITLES[run.first.model]}\n{run.first.variant}, {data}\n{seeds} seeds"] = found
     if panels:
-        yield "predictors", partial(draw_rankings, panels)
+        yield "predictors", draw_rankings(panels)
 
 
 def _similarity(results: Results) -> Drawings:
@@ -192,34 +188,11 @@ def _similarity(results: Results) -> Drawings:
     if examples:
         failed = next((one for one in examples if one.name.startswith("failure")), examples[0])
         matrices, value = [one.matrices for one in examples], failed.value  # the same symbol of all seeds
-        yield "similarity", partial(draw_side_by_side, matrices, value)
-        answers = [found for one in examples[:2] if (found := _read_answers(one, value))]
-        if answers:
-            yield "accuracy", partial(draw_accuracy, answers)
+        yield "similarity", draw_side_by_side(matrices, value)
+        if answers := [found for one in examples[:2] if (found := one.answers(value))]:
+            yield "accuracy", draw_accuracy(answers)
     for one in examples:
-        yield f"similarity-{one.name}", partial(draw_symbols, one.matrices)
-
-
-def _read_answers(example: Example, value: int) -> Answers | None:
-    """How often a seed is right with a symbol in between; None if its analysis does not say."""
-    inputs, analysis = example.matrices.inputs, read_analysis(example.piece.folder)
-    clustering = example.matrices.clusters[value]
-    firsts = {"group": inputs.groups, "cluster": [str(number) for number in range(clustering.count)]}
-    try:
-        rows = analysis.table("accuracy", ACCURACY).to_pylist() if analysis else []
-        own = {
-            (row["by"], row["first"], row["second"]): row["accuracy"]
-            for row in rows
-            if (row["seed"], row["value"]) == (example.seed.number, inputs.task.symbols[value])
-        }
-        tables = {
-            by: np.array([[own[by, first, second] for second in inputs.groups] for first in names], float)
-            for by, names in firsts.items()
-        }
-    except (DamagedError, KeyError, TypeError, ValueError):
-        return None
-    sizes = tuple(np.bincount(clustering.labels).tolist())
-    return Answers(inputs, example.matrices.title, value, tables["group"], tables["cluster"], sizes)
+        yield f"similarity-{one.name}", draw_symbols(one.matrices)
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,8 +201,8 @@ class Example:
 
     name: str  # of its figure, one of EXAMPLES
     run: RunResult
-    piece: RunRecord
     seed: SeedResult
+    analysis: AnalysisRecord
     matrices: Matrices
 
     @property
@@ -238,17 +211,36 @@ class Example:
         group = self.matrices.inputs.group_of
         return int(np.argmin([cosines[group[:, None] != group].mean() for cosines in self.matrices.cosines]))
 
+    def answers(self, value: int) -> Answers | None:
+        """How often the seed is right with a symbol in between; None if its analysis does not say."""
+        inputs, clustering = self.matrices.inputs, self.matrices.clusters[value]
+        firsts = {"group": inputs.groups, "cluster": [str(number) for number in range(clustering.count)]}
+        try:
+            shares = {
+                (row["by"], row["first"], row["second"]): row["accuracy"]
+                for row in self.analysis.table("accuracy", ACCURACY).to_pylist()
+                if (row["seed"], row["value"]) == (self.seed.number, inputs.task.symbols[value])
+            }
+            groups, clusters = (
+                np.array([[shares[by, first, second] for second in inputs.groups] for first in names], float)
+                for by, names in firsts.items()
+            )
+        except (DamagedError, KeyError, TypeError, ValueError):
+            return None
+        sizes = tuple(np.bincount(clustering.labels).tolist())
+        return Answers(inputs, self.matrices.title, value, groups, clusters, sizes)
+
 
 def find_examples(results: Results) -> list[Example]:
     """The NDRs with most and least OOD accuracy on R, and with least on A, that learned their data."""
-    runs = {run.first.variant: run for run in reversed(results.asked("similarity"))}  # the first of a variant
-    examples: dict[tuple[str, int], Example] = {}  # by run and seed
+    runs = {run.first.variant: run for run in reversed(results.runs_of("similarity"))}  # the first of each
+    examples: dict[tuple[str, int], Example] = {}  # by variant and seed
     for name in EXAMPLES:
         outcome, variant = name.split("-")
         for piece, seed in _rank(runs[variant], outcome == "success") if variant in runs else ():
             place = variant, seed.number
-            if place not in examples and (matrices := _read_matrices(piece, seed)):
-                examples[place] = Example(name, runs[variant], piece, seed, matrices)
+            if place not in examples and (one := read_example(name, runs[variant], piece, seed)):
+                examples[place] = one
                 break
     return list(examples.values())
 
@@ -261,14 +253,16 @@ def _rank(run: RunResult, best: bool) -> list[tuple[RunRecord, SeedResult]]:
     return sorted(kept, key=lambda pair: (sign * pair[1].accuracy["ood"], pair[1].number))
 
 
-def _read_matrices(piece: RunRecord, seed: SeedResult) -> Matrices | None:
-    """The similarity matrices of a seed; None if its run is not analysed, or the analysis is damaged."""
+def read_example(name: str, run: RunResult, piece: RunRecord, seed: SeedResult) -> Example | None:
+    """A seed with its similarity matrices; None if it is not analysed, or the analysis is damaged."""
     try:
-        task = task_from_dict(piece.task)
-        inputs, analysis = Inputs(task), read_analysis(piece.folder)
-        every = analysis.table("similarity", SIMILARITY).to_pylist() if analysis else []
+        if not (analysis := read_analysis(piece.folder)):
+            return None
+        inputs = Inputs(task_from_dict(piece.task))
+        n = inputs.n_functions
+        every = analysis.table("similarity", SIMILARITY).to_pylist()
         rows = {row["value"]: row for row in every if row["seed"] == seed.number}
-        own, n = [rows[symbol] for symbol in task.symbols], inputs.n_functions
+        own = [rows[symbol] for symbol in inputs.task.symbols]
         cosines = np.array([row["cosines"] for row in own], dtype=np.float32).reshape(-1, n, n)
         clusters = [
             Clustering(np.array(row["clusters"]), np.array(row["order"]), float(row["silhouette"] or np.nan))
@@ -278,5 +272,5 @@ def _read_matrices(piece: RunRecord, seed: SeedResult) -> Matrices | None:
         return None
     if any(sorted(one.order.tolist()) != [*range(n)] or one.labels.shape != (n,) for one in clusters):
         return None
-    words = f"{_title(piece)}, seed {seed.number}, OOD {seed.accuracy['ood']:.2f}"
-    return Matrices(inputs, cosines, clusters, words)
+    title = f"{_title(piece)}, seed {seed.number}, OOD {seed.accuracy['ood']:.2f}"
+    return Example(name, run, seed, analysis, Matrices(inputs, cosines, clusters, title))

@@ -22,7 +22,6 @@ from io import BytesIO
 from pathlib import Path
 
 import jinja2
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ctlpp.analysis.folder import MEASURES, PREDICTORS
@@ -32,8 +31,9 @@ from ctlpp.plans.pieces import read_failure
 from ctlpp.plans.planned import DEVICES, seconds
 from ctlpp.report.page import PageKind, make_page
 from ctlpp.reproduce.drawings import FORMATS, NAMES, draw_all, find_examples
-from ctlpp.reproduce.results import CONDITIONS, RUNS, Results, correlations_table, load_results, results_table
-from ctlpp.reproduce.run_result import Row, RunResult
+from ctlpp.reproduce.plan import CONDITIONS
+from ctlpp.reproduce.results import ALL, RULE, RUNS, Results, RunResult, load_results
+from ctlpp.reproduce.rows import Row, correlations_table, results_table
 from ctlpp.runs.folder import RunRecord, find_runs
 from ctlpp.runs.untrusted import as_dict, as_str
 from ctlpp.statistics import published as paper
@@ -48,8 +48,9 @@ NONE = "–"
 def write_results(folder: Path, page: Path | None = None) -> str:
     """Write tables, figures, report and page of everything that has run; gives what there is to say of it."""
     results = load_results(folder)
-    _replace(folder / "results.parquet", _parquet(results_table(results)))
-    _replace(folder / "predictors.parquet", _parquet(correlations_table(results)))
+    for name, table in (("results", results_table(results)), ("predictors", correlations_table(results))):
+        pq.write_table(table, file := BytesIO())
+        _replace(folder / f"{name}.parquet", file.getvalue())
     _replace(folder / "results.md", render("results.md.j2", results, folder / "results.md").encode())
     figures = dict(draw_all(results))
     for name, content in figures.items():
@@ -69,12 +70,6 @@ def write_results(folder: Path, page: Path | None = None) -> str:
     return "\n".join([f"{total['finished']:,} of {total['planned']:,} planned seeds have run", *notes])
 
 
-def _parquet(table: pa.Table) -> bytes:
-    file = BytesIO()
-    pq.write_table(table, file)
-    return file.getvalue()
-
-
 def _replace(path: Path, content: bytes) -> None:
     """Write a file, unless it is the same already."""
     if not path.is_file() or path.read_bytes() != content:
@@ -91,27 +86,15 @@ def render(template: str, results: Results, page: Path) -> str:
         keep_trailing_newline=True,
         undefined=jinja2.StrictUndefined,
     )
-    filters = (
-        number,
-        signed,
-        mean,
-        interval,
-        estimate,
-        share,
-        solved,
-        verdict,
-        name_of,
-        whole,
-        title,
-        cell,
-        time,
-    )
+    filters = (number, signed, mean, estimate, share, solved, verdict, name_of, cell, time)
     functions = (cost, remaining, grid_table, describe_record, problems)
     environment.filters |= {function.__name__: function for function in filters}
     environment.globals |= {function.__name__: function for function in functions}
     environment.globals |= {
         "results": results,
         "paper": paper,
+        "ALL": ALL,
+        "RULE": RULE,
         "conditions": CONDITIONS,
         "measures": {name: MEASURES[name].label for name in PREDICTORS},
         "folder": results.folder.resolve().name,
@@ -125,8 +108,8 @@ def render(template: str, results: Results, page: Path) -> str:
 
 
 def number(value: float | None, digits: int = 2) -> str:
-    """An accuracy as the paper prints it, with a real minus sign."""
-    return NONE if value is None else f"{round(value, digits) + 0.0:.{digits}f}".replace("-", "−")
+    """With so many digits, a real minus sign and commas; an accuracy as the paper prints it."""
+    return NONE if value is None else f"{round(value, digits) + 0.0:,.{digits}f}".replace("-", "−")
 
 
 def signed(value: float | None, digits: int = 2) -> str:
@@ -140,20 +123,10 @@ def mean(row: Row, prefix: str = "") -> str:
     return number(own) if std is None else f"{number(own)} ± {number(std)}"
 
 
-def interval(row: Row, column: str, digits: int = 2) -> str:
-    """The interval of a column: signed for a difference."""
-    low, high = row.get(f"{column}_low"), row.get(f"{column}_high")
-    if low is None or high is None:
-        return NONE
-    if column == "interval":
-        return f"{number(low, digits)} – {number(high, digits)}"
-    return f"{signed(low, digits)} to {signed(high, digits)}"
-
-
 def estimate(row: Row, column: str, digits: int = 2) -> str:
     """A difference with its interval."""
-    value = signed(row[column], digits)
-    return value if row[f"{column}_low"] is None else f"{value} ({interval(row, column, digits)})"
+    value, *ends = (signed(row[name], digits) for name in (column, f"{column}_low", f"{column}_high"))
+    return value if row[f"{column}_low"] is None else f"{value} ({' to '.join(ends)})"
 
 
 def share(row: Row) -> str:
@@ -166,7 +139,7 @@ def share(row: Row) -> str:
 
 def solved(row: Row) -> str:
     """How many seeds are above 0.95, of all, those that diverged among them."""
-    tried = row["seeds"] + row["diverged"] * (row["selection"] == "all seeds")
+    tried = row["seeds"] + row["diverged"] * (row["selection"] == ALL)
     return f"{row['above_95']} of {tried}" if tried else NONE
 
 
@@ -182,23 +155,13 @@ def verdict(row: Row) -> str:
 
 def name_of(row: Row) -> str:
     """Model, variant and whatever is special about the data."""
-    parts = [f"{title(row['model'])} on {row['variant']}"]
+    parts = [f"{paper.TITLES.get(row['model'], row['model'])} on {row['variant']}"]
     parts += [f"{row['shared_functions']} + {row['shared_symbols']}"] if row["shared_functions"] else []
     parts += [f"table {row['table']}"] if row["table"] else []
     parts += [row["protocol"], *row["special"]]
     parts += ["repeated sequences"] if row["repeated_sequences"] else []
     parts += [f"preset {row['preset']}"] if row["preset"] != DEFAULT_PRESET else []
     return cell(", ".join(parts))
-
-
-def whole(value: int | None) -> str:
-    """A number of steps."""
-    return NONE if value is None else f"{value:,}"
-
-
-def title(model: str) -> str:
-    """A model's name in a table."""
-    return paper.TITLES.get(model, model)
 
 
 def cell(text: object) -> str:
@@ -226,7 +189,7 @@ def remaining(results: Results) -> list[Row]:
     """Planned and finished seeds by experiment, model and protocol, the time for the rest, and a total."""
     groups: dict[tuple[str, str, str], list[RunResult]] = {}
     for name, planned in results.plan.items():
-        key = planned.experiments[0], title(planned.model), planned.protocol
+        key = planned.experiments[0], paper.TITLES[planned.model], planned.protocol
         groups.setdefault(key, []).append(results.runs[name])
     groups["all", "", ""] = [results.runs[name] for name in results.plan]
     rows: list[Row] = []
@@ -242,10 +205,10 @@ def grid_table(results: Results) -> str:
     rows: dict[tuple[str, str, int], dict[int, str]] = {}
     for name, planned in results.plan.items():
         if "staged" in planned.experiments:
-            functions, symbols = (planned.options[f"shared_{noun}"] for noun in ("functions", "symbols"))
-            run = results.runs[name]
-            line = rows.setdefault((title(planned.model), planned.protocol, functions), {})
-            line[symbols] = f"{mean(row := results.row(run))} ({row['seeds']})" if run.seeds else NONE
+            run, options = results.runs[name], planned.options
+            key = paper.TITLES[planned.model], planned.protocol, options["shared_functions"]
+            text = f"{mean(run.row())} ({run.row()['seeds']})" if run.seeds else NONE
+            rows.setdefault(key, {})[options["shared_symbols"]] = text
     head = sorted({symbols for line in rows.values() for symbols in line})
     lines = [["", "", "shared functions", *(f"{symbols} shared symbols" for symbols in head)]]
     lines.append(["---"] * len(lines[0]))

@@ -12,7 +12,7 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
@@ -74,9 +74,12 @@ SWITCHES: tuple[Data, ...] = (
     {"protocol": "clean", "doubled_pairs": True},
 )
 OTHER_ORDER: Data = {"protocol": "authors", "table": "authors-py37"}  # of the authors' functions
+AUTHORS: Data = {"protocol": "authors"}
 CLEAN: Data = {"protocol": "clean"}
 TEXT: Data = {"protocol": "text"}
 REPEATED: Data = CLEAN | {REPEATS: "n/7"}  # one function sequence to every 7 examples of a length
+# Data on which the published numbers are asked for.
+CONDITIONS = {"authors": AUTHORS, "repeats": REPEATED, "clean": CLEAN, "text": TEXT}
 _GRID = _grid((4, 8, 12, 16), (2, 3, 4, 5, 6))
 _PAPER = {"lstm": 25, "ndr": 25, "transformer": 50}  # as many Transformers, for some never learn
 _NEW = (
@@ -185,6 +188,21 @@ def plan(
         for run in chosen
         if not run.ended
     ]
+
+
+def find_plan(names: Set[str]) -> dict[str, PlannedRun]:
+    """The whole plan of the scale to which most of these runs belong, and those of them on other protocols.
+
+    What has ended is part of it only if it is among the names.
+    """
+    plans = []
+    for scale in SCALES:
+        whole = {one.name: one for one in plan("all", scale)}
+        others = [one for protocol in PROTOCOLS for one in plan("all", scale, protocol=protocol)]
+        others += plan("all", scale, until="settled")
+        plans.append(whole | {one.name: one for one in others if one.name in names - whole.keys()})
+    best = max(plans, key=lambda one: len(one.keys() & names))
+    return {name: one for name, one in best.items() if name in names or not one.ended}
 
 
 def _expand(scale: Scale, protocol: str | None, preset: str | None) -> Iterator[PlannedRun]:

@@ -1,48 +1,143 @@
-"""A results folder against the plan: what has run, how the runs compare, and what predicts failure.
+"""A results folder against the plan: what has run, its statistics, and what predicts failure.
 
-OUT/runs/NAME/PIECE/      run folders: some seeds of the planned run NAME
-OUT/results.parquet       statistics of every run
-OUT/predictors.parquet    correlation of each measure with OOD accuracy
+The run folders `OUT/runs/NAME/PIECE` hold the seeds of the planned run NAME. A run has two rows of statistics
+for each way to count its seeds, one for each split.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
-from dataclasses import asdict, dataclass, replace
-from itertools import product
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
+import numpy as np
 
-from ctlpp.benchmark.variants import PROTOCOLS
+from ctlpp.analysis.folder import PREDICTORS, read_analysis
 from ctlpp.plans.pieces import first_mismatch
 from ctlpp.plans.planned import REPEATS, PlannedRun, current_name
-from ctlpp.report.compare import KEPT, SPLITS, key_of
-from ctlpp.reproduce.plan import SCALES, plan
-from ctlpp.reproduce.run_result import ALL, COLUMNS, RULE, Row, RunResult, make_rows, rounded, with_ends
+from ctlpp.report.compare import PAPER_RULE, merge_seeds, mismatches, select_by_rule, setting_key
+from ctlpp.reproduce.plan import CONDITIONS, find_plan
+from ctlpp.reproduce.rows import Row, make_rows, rounded, with_ends
 from ctlpp.runs.folder import RunRecord, read_run, run_folders
-from ctlpp.runs.history import accuracies
+from ctlpp.runs.history import History, SeedResult, accuracies, read_history
+from ctlpp.runs.untrusted import DamagedError
 from ctlpp.statistics import published as paper
-from ctlpp.statistics.summary import difference, spread_of_tables
+from ctlpp.statistics.summary import ENOUGH_SEEDS, Correlation, correlate, difference, spread_of_tables
 
 RUNS = "runs"  # the folder of a results folder that holds the runs
-# Data on which the published numbers are asked for, by options of the data.
-CONDITIONS: dict[str, dict[str, Any]] = {
-    "authors": {"protocol": "authors"},
-    "repeats": {"protocol": "clean", REPEATS: "n/7"},
-    "clean": {"protocol": "clean"},
-    "text": {"protocol": "text"},
-}
+ALL, RULE = "all seeds", PAPER_RULE  # two ways to count: every seed, and the paper's rule
+APART = 0.1  # of OOD accuracy, the second worst and the second best seed: less leaves nothing to predict
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """A planned run and what has run of it: pieces, each a run folder with seeds of its own."""
+
+    name: str
+    planned: PlannedRun | None  # None for a run that the plan does not have
+    pieces: tuple[RunRecord, ...] = ()  # finished; they differ in nothing but their seeds
+    unusable: tuple[RunRecord, ...] = ()  # unfinished, damaged, of another version or of other settings
+
+    @property
+    def first(self) -> RunRecord:
+        """A piece, for all that the pieces have in common."""
+        return self.pieces[0]
+
+    @cached_property
+    def seeds(self) -> tuple[SeedResult, ...]:
+        """The seeds of the finished pieces, in order, each once."""
+        return merge_seeds(self.pieces)
+
+    @property
+    def trained(self) -> list[int]:
+        """The planned seeds that are finished."""
+        return [seed.number for seed in self.seeds if self.planned and seed.number in self.planned.seeds]
+
+    @property
+    def missing(self) -> list[int]:
+        """The planned seeds that are still to be trained."""
+        asked = self.planned.seeds if self.planned and not self.planned.ended else ()
+        return [seed for seed in asked if seed not in self.trained]
+
+    @cached_property
+    def mismatches(self) -> list[str]:
+        """Why no published number applies; empty if one does."""
+        return mismatches(self.first)
+
+    @property
+    def published(self) -> paper.Published | None:
+        """The published numbers, if they are of these settings."""
+        return None if self.mismatches else paper.PUBLISHED.get((self.first.model, self.first.variant))
+
+    @property
+    def selection(self) -> str:
+        """How the paper counted: it kept Transformers that had converged; of other models it ran 25 seeds."""
+        return RULE if self.first.model == "transformer" and self.published else ALL
+
+    def select(self, selection: str) -> tuple[SeedResult, ...]:
+        """The seeds that a way of counting counts."""
+        return self.seeds if selection == ALL else select_by_rule(self.seeds)
+
+    @cached_property
+    def rows(self) -> dict[tuple[str, str], Row]:
+        """Its statistics by selection and split."""
+        counted = {ALL: make_rows(self, self.seeds)}
+        same = self.select(RULE) == self.seeds
+        counted[RULE] = counted[ALL] if same else make_rows(self, self.select(RULE))
+        return {
+            (selection, split): row | {"selection": selection}
+            for selection, rows in counted.items()
+            for split, row in rows.items()
+        }
+
+    def row(self, split: str = "ood", selection: str = "") -> Row:
+        """Its statistics; counted as the paper did, unless another way is named."""
+        return self.rows[selection or self.selection, split]
+
+    @cached_property
+    def history(self) -> History | None:
+        """The curves of all seeds; None if no piece has any."""
+        try:
+            history = read_history(*(piece.folder / "metrics.parquet" for piece in self.pieces))
+        except DamagedError:
+            return None
+        return history if ("ood", 0) in history.accuracy else None
+
+    @cached_property
+    def measures(self) -> dict[int, dict[str, float]]:
+        """The measures of every analysed seed; a damaged analysis counts as none."""
+        found: dict[int, dict[str, float]] = {}
+        for piece in self.pieces:
+            with suppress(DamagedError):
+                if analysis := read_analysis(piece.folder):
+                    found |= {seed: analysis.measures_of(seed) for seed in analysis.seeds}
+        return found
+
+    @cached_property
+    def correlations(self) -> dict[str, Correlation]:
+        """Of measures with OOD accuracy, over analysed seeds that learned their data; none for few seeds."""
+        analysed = [seed for seed in self.seeds if seed.number in self.measures and not seed.diverged]
+        learned = [seed for seed in analysed if seed.accuracy.get("iid", 0) > paper.LEARNED]
+        seeds = [seed for seed in learned if "ood" in seed.accuracy]
+        ood = np.array([seed.accuracy["ood"] for seed in seeds])
+        if len(ood) < ENOUGH_SEEDS or np.ptp(np.sort(ood)[1:-1]) < APART:
+            return {}
+        found = {}
+        for name in PREDICTORS:
+            values = np.array([self.measures[seed.number].get(name, np.nan) for seed in seeds])
+            if np.isfinite((one := correlate(values, ood)).pearson):
+                found[name] = one
+        return found
 
 
 @dataclass(frozen=True)
 class Results:
-    """The runs of a plan, and their rows."""
+    """The runs of a results folder, compared with each other and with a plan."""
 
     folder: Path
     runs: dict[str, RunResult]  # planned ones in the order of the plan, begun or not, then the others
-    rows: dict[tuple[str, str, str], Row]  # by run, selection, split
 
     @property
     def plan(self) -> dict[str, PlannedRun]:
@@ -59,15 +154,11 @@ class Results:
         """Whether the plan is the small one, which says nothing about published numbers."""
         return all(planned.preset == "quick" for planned in self.plan.values())
 
-    def row(self, run: RunResult, split: str = "ood", selection: str | None = None) -> Row:
-        """Its statistics; counted as the paper did, unless another way is named."""
-        return self.rows[run.name, selection or run.selection, split]
-
-    def asked(self, experiment: str) -> list[RunResult]:
+    def runs_of(self, experiment: str) -> list[RunResult]:
         """The runs that an experiment needs and that have finished seeds."""
         return [run for run in self.finished if run.planned and experiment in run.planned.experiments]
 
-    def on(self, condition: str) -> dict[tuple[str, str], RunResult]:
+    def runs_on(self, condition: str) -> dict[tuple[str, str], RunResult]:
         """Finished runs on one kind of data, by model and variant in the order of the published table."""
         found = {
             (run.planned.model, run.planned.variant): run
@@ -78,10 +169,10 @@ class Results:
 
     def main_runs(self) -> list[RunResult]:
         """All runs on A and R; those that are compared with the same published number stand together."""
-        by_condition = [self.on(condition) for condition in CONDITIONS]
+        by_condition = [self.runs_on(condition) for condition in CONDITIONS]
         return [runs[place] for place in paper.PUBLISHED for runs in by_condition if place in runs]
 
-    def baseline(self, run: RunResult) -> RunResult | None:
+    def find_baseline(self, run: RunResult) -> RunResult | None:
         """The run on `clean` data with distinct sequences, if there is one that else is the same."""
         if run.planned is None:
             return None
@@ -89,15 +180,10 @@ class Results:
         same = (one for one in self.finished if one.planned and one.planned.setting() == wanted)
         return next((one for one in same if one is not run), None)
 
-    def repeats(self) -> list[tuple[RunResult, RunResult]]:
-        """Runs with distinct and with repeated sequences, where both have finished seeds."""
-        pairs = [(self.baseline(run), run) for run in self.on("repeats").values()]
-        return [(plain, repeated) for plain, repeated in pairs if plain]
-
     def function_tables(self) -> list[list[RunResult]]:
         """Runs that differ in nothing but the function table, where there are several."""
         groups: dict[object, list[RunResult]] = {}
-        for run in self.asked("tables"):
+        for run in self.runs_of("tables"):
             if run.planned:
                 groups.setdefault(run.planned.setting(seed=None, table=None), []).append(run)
         return [runs for runs in groups.values() if len(runs) > 1]
@@ -109,33 +195,18 @@ def load_results(folder: Path) -> Results:
     for place in run_folders(folder / RUNS):
         inner = place.relative_to(folder / RUNS)
         if inner.parts:
-            pieces.setdefault(current_name(inner.parts[0]), []).append(
-                read_run(place, inner.as_posix(), with_history=True)
-            )
-    planned = {one.name: one for one in _find_plan(pieces.keys()) if one.name in pieces or not one.ended}
+            record = read_run(place, inner.as_posix(), with_history=True)
+            pieces.setdefault(current_name(inner.parts[0]), []).append(record)
+    planned = find_plan(pieces.keys())
     names = [*planned, *sorted(pieces.keys() - planned.keys())]
     runs = {name: _merge_pieces(name, pieces.get(name, []), planned.get(name)) for name in names}
-    results = Results(folder, runs, {})
+    results = Results(folder, runs)
     for run in results.finished:
-        every = make_rows(run, run.seeds)
-        kept = every if run.select(RULE) == run.seeds else make_rows(run, run.select(RULE))
-        for selection, words, rows in ((ALL, "all seeds", every), (RULE, KEPT, kept)):
-            for split, row in rows.items():
-                results.rows[run.name, selection, split] = row | {"selection": words}
-    _compare_with_baselines(results)
-    _compare_function_tables(results)
+        if base := results.find_baseline(run):
+            _compare_with_baseline(run, base)
+    for of_tables in results.function_tables():
+        _compare_function_tables(of_tables)
     return results
-
-
-def _find_plan(names: Set[str]) -> list[PlannedRun]:
-    """The whole plan of the scale to which most runs belong, and what is there of other protocols."""
-    plans = []
-    for scale in SCALES:
-        whole = {one.name: one for one in plan("all", scale)}
-        others = [one for protocol in PROTOCOLS for one in plan("all", scale, protocol=protocol)]
-        others += plan("all", scale, until="settled")
-        plans.append(whole | {one.name: one for one in others if one.name in names - whole.keys()})
-    return list(max(plans, key=lambda one: len(one.keys() & names)).values())
 
 
 def _merge_pieces(name: str, records: Sequence[RunRecord], planned: PlannedRun | None) -> RunResult:
@@ -143,52 +214,26 @@ def _merge_pieces(name: str, records: Sequence[RunRecord], planned: PlannedRun |
     pieces: list[RunRecord] = []
     unusable: list[RunRecord] = []
     for record in sorted(records, key=lambda one: (min((s.number for s in one.seeds), default=0), one.name)):
-        reason = first_mismatch(record.config, planned) if planned and record.state == "finished" else ""
-        if not reason and pieces and key_of(record) != key_of(pieces[0]):
-            reason = f"its settings are not those of {pieces[0].name}"
-        if record.state != "finished":
-            unusable.append(record)
-        elif reason:
-            unusable.append(replace(record, state="different", reason=reason))
-        else:
-            pieces.append(record)
+        if record.state == "finished":
+            reason = first_mismatch(record.config, planned) if planned else ""
+            if not reason and pieces and setting_key(record) != setting_key(pieces[0]):
+                reason = f"its settings are not those of {pieces[0].name}"
+            record = replace(record, state="different", reason=reason) if reason else record
+        (pieces if record.state == "finished" else unusable).append(record)
     return RunResult(name, planned, tuple(pieces), tuple(unusable))
 
 
-def _compare_with_baselines(results: Results) -> None:
-    """Fill in how far means are from those on `clean` data with distinct sequences."""
-    for run in results.finished:
-        if base := results.baseline(run):
-            for selection, split in product((ALL, RULE), SPLITS):
-                row, other = (results.row(one, split, selection) for one in (run, base))
-                ours, theirs = ((one["mean"], one["std"], one["seeds"]) for one in (row, other))
-                change = difference(ours, theirs) or (None, None)
-                row |= {"baseline": base.name, **with_ends("change", *change)}
+def _compare_with_baseline(run: RunResult, base: RunResult) -> None:
+    """Fill in how far the means of a run are from those on `clean` data with distinct sequences."""
+    for place, row in run.rows.items():
+        ours, theirs = ((one["mean"], one["std"], one["seeds"]) for one in (row, base.rows[place]))
+        change = difference(ours, theirs) or (None, None)
+        row |= rounded({"baseline": base.name, **with_ends("change", *change)})
 
 
-def _compare_function_tables(results: Results) -> None:
-    """Fill in how much the function table matters."""
-    for runs in results.function_tables():
-        if spread := spread_of_tables([accuracies(run.seeds, "ood") for run in runs]):
-            names = ("std_between_tables", "std_within_tables", "tables_p")
-            row = results.row(runs[0], "ood", ALL)
-            row |= {"function_tables": len(runs), **dict(zip(names, map(rounded, spread), strict=True))}
-
-
-def results_table(results: Results) -> pa.Table:
-    """The content of `results.parquet`."""
-    return pa.Table.from_pylist(list(results.rows.values()), pa.schema(list(COLUMNS.items())))
-
-
-def correlations_table(results: Results) -> pa.Table:
-    """The content of `predictors.parquet`."""
-    numbers = ("pearson", "low", "high", "spearman", "spearman_low", "spearman_high")
-    kinds = {"cell": pa.string(), "measure": pa.string(), "seeds": pa.int64()}
-    kinds |= dict.fromkeys(numbers, pa.float64())
-    rows = [
-        {"cell": run.name, "measure": name, **asdict(one)}
-        for run in results.main_runs()
-        for name, one in run.correlations.items()
-    ]
-    rows = [row | {name: rounded(row[name]) for name in numbers} for row in rows]
-    return pa.Table.from_pylist(rows, pa.schema(list(kinds.items())))
+def _compare_function_tables(runs: Sequence[RunResult]) -> None:
+    """Fill in how much the function table matters, in the row of the first."""
+    if spread := spread_of_tables([accuracies(run.seeds, "ood") for run in runs]):
+        names = ("std_between_tables", "std_within_tables", "tables_p")
+        row = runs[0].row("ood", ALL)
+        row |= {"function_tables": len(runs), **rounded(dict(zip(names, spread, strict=True)))}

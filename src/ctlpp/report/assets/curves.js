@@ -52,7 +52,7 @@ function showLengths() {
   const order = (name) => [["R", "A"].indexOf(name.split(" on ")[1]) + 3, ...Object.values(data.titles).map((title) => !name.startsWith(title))].join();
   const dashes = { authors: "", repeats: "7 3", clean: "3 3", text: "1 3" };
   const chart = (name) => {
-    const lines = shown.filter((setting) => onVariant(setting) === name).sort((a, b) => rank(a) - rank(b)).map((setting) => ({ points: lengthsOf(setting).map((length) => [length, setting.lengths[split][length][0]]).filter(([, mean]) => known(mean)),
+    const lines = shown.filter((setting) => onVariant(setting) === name).sort((a, b) => rank(a) - rank(b)).map((setting) => ({ points: lengthsOf(setting).map((length) => [length, setting.lengths[split][length]]).filter(([, mean]) => known(mean)),
       kind: "meanline", colour: colourOf(setting), dash: dashes[setting.first.data], title: setting.label, name: SHORT_DATA[setting.first.data] ?? setting.label.slice(0, 14) }));
     return el("figure", {}, el("figcaption", {}, el("b", {}, name)), frame({ x: { low: every[0], high: every.at(-1), ticks: every.map((length) => [length, String(length)]) }, y: ACCURACY, lines, right: 76, width: 400, height: 165, label: `${split.toUpperCase()} accuracy of ${name} by number of functions` }));
   };

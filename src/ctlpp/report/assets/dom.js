@@ -98,7 +98,7 @@ const data = JSON.parse(byId("data").textContent);
 const titleOf = (model) => (Object.hasOwn(data.titles, model) ? data.titles[model] : model || "unknown model");
 const unpacked = new Map();
 
-// Facts and arrays of a run: deflated bytes behind base64; see inside.py.
+// Facts and arrays of a run: deflated bytes behind base64; see package.py.
 function packageOf(run) {
   if (!unpacked.has(run)) unpacked.set(run, unpack(byId(`run-${run}`).textContent));
   return unpacked.get(run);

@@ -50,7 +50,6 @@ class View {
   get symbolName() { return this.facts.symbols[this.symbol]; }
   // Show the symbol of this name, or, where there is none, the last.
   turnTo(name) { this.symbol = this.facts.symbols.includes(name) ? this.facts.symbols.indexOf(name) : this.n - 1; }
-  symbolsIn(scope) { return scope === "all" ? [...Array(this.n).keys()] : [this.symbol]; }
 }
 
 async function viewOf(setting, seed) {
@@ -226,13 +225,13 @@ function showInside(view, other, facts) {
   const row = (id, text, make, ...controls) => [el("div", { class: "across" }, el("h3", {}, byId(`text-${id}`).dataset.title), el("p", { class: "small quiet" }, byId(`text-${id}`).content.cloneNode(true), text), controls.length > 0 && el("div", { class: "bar" }, controls)), columns(id, make)];
   const counts = sides.map(newPairs).filter(Boolean);
   const lacking = other && other.symbolName !== view.symbolName;
-  const told = counts.length > 0 && el("b", { id: "new-pairs" }, `New pairs right with symbol ${view.symbolName} in between: ${counts.map(([right, all]) => `${right} of ${all}`).join(", ")}.`);
+  const newPairsText = counts.length > 0 && el("b", { id: "new-pairs" }, `New pairs right with symbol ${view.symbolName} in between: ${counts.map(([right, all]) => `${right} of ${all}`).join(", ")}.`);
   const swatches = (side) => side.groups.map((name, at) => el("span", {}, el("i", { class: "swatch", css: { background: groupColour(at) } }), `group ${name}`));
   const differ = other && JSON.stringify(other.groups) !== JSON.stringify(view.groups);
   const legend = el("div", { class: "legend", id: "groups" }, swatches(view), differ && [el("span", {}, "right:"), swatches(other)], el("span", {}, "wrong, 0", heatScale(), "1, right"), el("span", {}, el("i", { class: "swatch neither" }), "in neither graph"), el("span", {}, el("i", { class: "swatch framed" }), "only the test has these"), svgButton("inside", () => byId("inside-body")));
   const scope = segments("Symbols", [["symbol", lacking ? `symbol ${view.symbolName} (right: ${other.symbolName})` : `symbol ${view.symbolName}`], ["all", "all symbols"]], chosen.scope, set("scope", false));
   show("inside-body", el("div", { class: "pair" }, sides.map((side, at) => el("div", {}, seedHead(side.setting, side.seed, side, at ? "right" : "left"), thumbsOf(side)))), legend, el("div", { class: "pair" },
-    row("compatibility", told, (side) => [compatibilityOf(side), el("div", {}, accuracyOf(side))], scope),
+    row("compatibility", newPairsText, (side) => [compatibilityOf(side), el("div", {}, accuracyOf(side))], scope),
     row("similarity", null, (side) => [similarityOf(side), clustersOf(side)], segments("Order", [["clusters", "by cluster"], ["groups", "by group"]], chosen.order, set("order", false))),
     row("interchange", null, interchangeOf, segments("States", MAPS.map((text, at) => [`map-${at}`, text]), `map-${chosen.map}`, (value) => set("map")(value.slice(4))))),
     view.facts.notes.length > 0 && el("p", { class: "note small" }, view.facts.notes.join("; ")));

@@ -10,8 +10,8 @@ async function measuresOf(setting) {
     const { inside } = (await packageOf(run)).facts;
     if (inside?.stale) stale.push(inside.stale);
     for (const measure of inside?.measures ?? []) {
-      const { name, label, meaning, correlation, together } = measure;
-      const one = found.get(name) ?? { name, label: label || name, meaning, correlation: together ? together.slice(1) : correlation, counted: together?.[0], values: new Map() };
+      const { name, label, meaning, correlation } = measure;
+      const one = found.get(name) ?? { name, label: label || name, meaning, correlation, values: new Map() };
       inside.seeds.forEach((seed, at) => { if (setting.home.get(seed) === run) one.values.set(seed, measure.values[at]); });
       found.set(name, one);
     }
@@ -20,9 +20,15 @@ async function measuresOf(setting) {
   return { measures: [...found.values()].sort((a, b) => ofBehaviour(a.name) - ofBehaviour(b.name) || strength(b) - strength(a)), stale };
 }
 
+// The seeds over which a measure is correlated with OOD accuracy.
+function correlated(setting, { values }) {
+  return [...values].filter(([seed, value]) => known(value) && known(reached(setting, seed).ood) && !reached(setting, seed).diverged);
+}
+
+// The first measure whose correlation says something: over enough seeds, with an interval that excludes 0.
 async function showPredictor(setting) {
   const { measures } = await measuresOf(setting);
-  const best = measures.find((measure) => known(measure.correlation[0]));
+  const best = measures.find((measure) => measure.correlation[1] * measure.correlation[2] > 0 && correlated(setting, measure).length >= data.enough);
   if (!best) { byId("predictor").remove(); return; }
   fill(byId("predictor"), [el("b", {}, `r = ${signed(best.correlation[0]).replace("+", "")}`), el("p", {}, `between OOD accuracy and “${best.label}” over seeds, 95 % CI ${range(best.correlation.slice(1))}. ${onVariant(setting)}, ${setting.label}. `, el("a", { href: "#measures" }, "What predicts failure"))]);
 }

@@ -173,7 +173,7 @@ function pooled(family) {
 function detailsOf(family, { iid, ood }) {
   const [setting] = family;
   const theirs = family.length === 1 && judged(setting).published;
-  const gap = (split) => theirs && [known(theirs.gap[split]) && `${signed(theirs.gap[split])} ${theirs.difference[split] ? range(theirs.difference[split][1], signed) : ""}`, theirs.verdict[split]].filter(Boolean).join(", ");
+  const gap = (split) => theirs && [known(theirs.difference[split]) && `${signed(theirs.difference[split])} ${theirs.interval[split] ? range(theirs.interval[split], signed) : ""}`, theirs.verdict[split]].filter(Boolean).join(", ");
   const rows = [["OOD", spread(ood.mean, ood.std)], ["95 % CI of the mean", ood.interval && range(ood.interval)], ["median", known(ood.median) && fixed(ood.median)], ["OOD, ours − published", gap("ood")], ["solved", ood.solved_share && `${ood.solved} of ${ood.seeds + ood.diverged}, 95 % CI ${range(ood.solved_share)}`],
     ["IID", spread(iid.mean, iid.std)], ["IID, ours − published", gap("iid")], ["diverged", ood.diverged && String(ood.diverged)], ["counted", setting.rule && setting.rule.note], ["not comparable with the published number", setting.reasons.length > 0 && setting.reasons.join(", ")],
     ["function tables", family.length > 1 && family.map((one) => `table ${one.table}: ${spread(one.summary.ood.mean, one.summary.ood.std)}`).join("; ")],
@@ -186,7 +186,7 @@ const EXPORTED = ["model", "variant", "data", "seeds", "IID", "IID sd", "OOD", "
 function exported() {
   return [...main, ...cells].map((setting) => {
     const { summary: { iid, ood }, published } = judged(setting);
-    return [modelOf(setting), setting.first.variant, setting.label, ood.seeds, iid.mean, iid.std, ood.mean, ood.std, ood.median, ood.interval?.[0], ood.interval?.[1], ood.solved, published?.ood[0], published?.ood[1], published?.gap.ood, published?.verdict.ood];
+    return [modelOf(setting), setting.first.variant, setting.label, ood.seeds, iid.mean, iid.std, ood.mean, ood.std, ood.median, ood.interval?.[0], ood.interval?.[1], ood.solved, published?.ood[0], published?.ood[1], published?.difference.ood, published?.verdict.ood];
   });
 }
 

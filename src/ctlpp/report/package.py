@@ -1,7 +1,8 @@
-"""What `ctlpp analyze` has left in a run folder, in few bytes: one per number, deflated, as base64.
+"""What the page has of one run in few bytes: its curves, and what `ctlpp analyze` has left in its folder.
 
 A package is four bytes with the length of a JSON text (little-endian), that text, and the arrays one after
-the other; the JSON says under "arrays" where each begins and how long it is.
+the other, with a byte for each number; the JSON says under "arrays" where each begins and how long it is. All
+of it is deflated, and written as base64.
 
 Shapes: S seeds, n symbols (the value between two functions), F functions, G groups.
 
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 import zlib
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
@@ -25,10 +27,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ctlpp.analysis.folder import MEASURES, AnalysisRecord
-from ctlpp.report.compare import group_by_setting, merge
+from ctlpp.analysis.folder import MEASURES, AnalysisRecord, read_analysis
+from ctlpp.report.compare import SPLITS, group_by_setting, merge_seeds
 from ctlpp.runs.folder import RunRecord
-from ctlpp.runs.history import SeedResult
+from ctlpp.runs.history import TRAINING, SeedResult, read_history
 from ctlpp.runs.untrusted import DamagedError, as_dict, as_float, as_int, as_list, as_str
 from ctlpp.statistics.summary import correlate
 
@@ -38,6 +40,11 @@ Bytes = NDArray[np.uint8]
 MAPS = ("none", "orthogonal", "affine")
 KINDS = ("other", "train", "ood")
 MOST_CELLS = 60_000_000  # of all matrices of a run
+MOST_POINTS = 100  # of a curve
+MOST_SEEDS = 1000  # with curves
+NOT_ANALYSED = "Not analysed. This command does it; then write the report again:"
+NO_CHECKPOINT = "Not analysed, and there is no checkpoint to analyse."
+STALE = "This analysis was made at an earlier step than the accuracies beside it."
 
 
 @dataclass
@@ -82,6 +89,70 @@ def rounded(value: object) -> float | None:
     return None if number is None else round(number, 5)
 
 
+def pack(record: RunRecord) -> Package:
+    """Curves and analysis of a run; a reason for what is missing."""
+    if record.state in ("foreign", "version"):
+        return Package({"curves_missing": record.reason, "inside_missing": {"text": record.reason}})
+    package = Package()
+    try:
+        add_curves(package, record)
+    except DamagedError as error:
+        package.facts["curves_missing"] = str(error)
+    try:
+        add_analysis(package, record)
+    except DamagedError as error:
+        package.facts["inside_missing"] = {"text": str(error)}
+        package.damage.append(str(error))
+    return package
+
+
+def add_curves(package: Package, record: RunRecord) -> None:
+    """Accuracy on iid and ood and the training loss (its logarithm), arrays (points, seeds) each.
+
+    The facts get "curves": the steps, the seeds and the range of the loss.
+    """
+    history = read_history(record.folder / "metrics.parquet")
+    if not len(history.steps) or len(history.seeds) > MOST_SEEDS:
+        raise DamagedError("metrics.parquet has no evaluations that can be drawn")
+    evenly = np.linspace(0, len(history.steps) - 1, min(len(history.steps), MOST_POINTS))
+    points = np.unique(evenly.round().astype(int))
+    facts: dict[str, Any] = {"steps": history.steps[points].tolist(), "seeds": history.seeds.tolist()}
+    for split in SPLITS:
+        if (split, 0) in history.accuracy:
+            package.arrays[f"curve_{split}"] = quantise(history.accuracy[split, 0][points], 0, 1)
+    losses = history.loss.get((TRAINING, 0), np.full((len(history.steps), 1), np.nan))[points]
+    losses = np.log10(np.where(losses > 0, losses, np.nan))
+    if len(known := losses[np.isfinite(losses)]):
+        facts["loss"] = [round(float(known.min()), 6), round(float(known.max()), 6)]
+        package.arrays["curve_loss"] = quantise(losses, known.min(), known.max())
+    package.facts["curves"] = facts
+
+
+def add_analysis(package: Package, record: RunRecord) -> None:
+    """What the analysis says, and whether it is older than the accuracies; or else what would make one."""
+    analysis = read_analysis(record.folder)
+    if analysis is not None:
+        add_inside(package, analysis)
+        inside = package.facts["inside"]
+        if inside["step"] is not None and record.step is not None and inside["step"] < record.step:
+            inside["stale"] = {"text": STALE, "command": analyze_command(record, "--force")}
+    elif record.state in ("finished", "unfinished"):
+        command = analyze_command(record)
+        text = NOT_ANALYSED if command else NO_CHECKPOINT
+        package.facts["inside_missing"] = {"text": text, "command": command}
+    else:
+        package.facts["inside_missing"] = {"text": record.reason}
+
+
+def analyze_command(record: RunRecord, *options: str) -> str:
+    """The command that analyses a run; empty without a checkpoint."""
+    if not any((record.folder / "checkpoint").glob("step-*.json")):
+        return ""
+    unfinished = ["--unfinished"] * (record.state != "finished")
+    data = [] if record.task else ["--data", "DIR"]
+    return shlex.join(["ctlpp", "analyze", str(record.folder), *unfinished, *data, *options])
+
+
 def add_inside(package: Package, analysis: AnalysisRecord) -> None:
     """The facts get "inside"; a table that is absent or cannot be used is named there under "missing"."""
     if len(analysis.seeds) * len(analysis.symbols) * len(analysis.functions) ** 2 > MOST_CELLS:
@@ -122,13 +193,11 @@ def _measures(summary: dict[str, Any], seeds: int) -> list[dict[str, Any]]:
     for name, entry in as_dict(summary.get("measures")).items():
         values = [rounded(value) for value in as_list(as_dict(entry).get("values"))]
         if len(values) == seeds:
-            known = MEASURES.get(as_str(name))
-            about = {
-                key: as_str(getattr(known, key, as_dict(entry).get(key))) for key in ("label", "meaning")
-            }
+            ours = MEASURES.get(name)
+            words = ours._asdict() if ours else {key: as_str(entry.get(key)) for key in ("label", "meaning")}
             own = as_dict(as_dict(summary.get("correlations")).get(name))
             correlation = [rounded(own.get(key)) for key in ("pearson", "low", "high")]
-            found.append({"name": as_str(name), **about, "values": values, "correlation": correlation})
+            found.append({"name": as_str(name), **words, "values": values, "correlation": correlation})
     return found
 
 
@@ -151,10 +220,8 @@ def _similarity(package: Package, analysis: AnalysisRecord) -> None:
         added[name][where] = numbers
     silhouettes = np.full((S, n), np.nan)
     silhouettes[where] = rows["silhouette"].to_numpy()
-    package.facts["inside"] |= {
-        "low": low,
-        "silhouettes": [[*map(rounded, row)] for row in silhouettes.tolist()],
-    }
+    lists = [[*map(rounded, row)] for row in silhouettes.tolist()]
+    package.facts["inside"] |= {"low": low, "silhouettes": lists}
     package.arrays |= added
 
 
@@ -170,20 +237,14 @@ def _pairs(package: Package, analysis: AnalysisRecord) -> None:
     right[where] = rows["right"].to_numpy(zero_copy_only=False).astype(bool)
     kind = np.zeros(right.shape[1:], dtype=np.uint8)
     kind[where[1:]] = _index(rows, {"kind": KINDS})[0]
-    package.arrays["right"] = np.packbits(right)
-    package.arrays["kind"] = kind
+    package.arrays |= {"right": np.packbits(right), "kind": kind}
 
 
 def _interchange(package: Package, analysis: AnalysisRecord) -> None:
     """Accuracy after an exchange (S, 3 maps, n, donor groups, consumer groups)."""
     groups = tuple(analysis.groups)
-    axes = {
-        "seed": analysis.seeds,
-        "map": MAPS,
-        "value": analysis.symbols,
-        "donor": groups,
-        "consumer": groups,
-    }
+    axes: dict[str, Sequence[Any]] = {"seed": analysis.seeds, "map": MAPS, "value": analysis.symbols}
+    axes |= {"donor": groups, "consumer": groups}
     rows = analysis.table("interchange", [*axes, "accuracy"])
     found = np.full(tuple(map(len, axes.values())), np.nan)
     found[_index(rows, axes)] = rows["accuracy"].to_numpy()
@@ -195,7 +256,7 @@ def _index(rows: Any, axes: Mapping[str, Sequence[Any]]) -> tuple[NDArray[np.int
     found = []
     for column, known in axes.items():
         values = rows[column]
-        if pa.types.is_dictionary(values.type):
+        if pa.types.is_dictionary(values.type):  # as older analyses have them
             values = values.cast(values.type.value_type)
         places = pc.index_in(values, value_set=pa.array(list(known), values.type))
         if places.null_count:
@@ -210,7 +271,7 @@ def _stack(column: Any, *shape: int) -> NDArray[np.float32]:
     return np.asarray(flat, dtype=np.float32).reshape(shape)
 
 
-def add_setting_correlations(records: Sequence[RunRecord], packages: Sequence[Package]) -> None:
+def correlate_settings(records: Sequence[RunRecord], packages: Sequence[Package]) -> None:
     """Measures of runs of one setting get their correlation over all its seeds; old analyses do not count."""
     inside = {
         record.folder: package.facts["inside"]
@@ -223,17 +284,18 @@ def add_setting_correlations(records: Sequence[RunRecord], packages: Sequence[Pa
             continue
         for name in {measure["name"] for part in parts for measure in part["measures"]}:
             found = [(part["seeds"], m) for part in parts for m in part["measures"] if m["name"] == name]
-            together = _correlate(merge(same), found)
+            correlation = _correlate(merge_seeds(same), found)
             for _, measure in found:
-                measure["together"] = together
+                measure["correlation"] = correlation
 
 
-def _correlate(seeds: Sequence[SeedResult], found: Sequence[tuple[list[int], dict[str, Any]]]) -> list[Any]:
-    """Number of seeds, correlation and interval over the seeds that have not diverged, each counted once."""
+def _correlate(
+    seeds: Sequence[SeedResult], found: Sequence[tuple[list[int], dict[str, Any]]]
+) -> list[float | None]:
+    """Correlation and interval over the seeds that have not diverged, each counted once."""
     values: dict[int, float | None] = {}
     for numbers, measure in reversed(found):
         values |= dict(zip(numbers, measure["values"], strict=True))
-    trained = [seed for seed in seeds if not seed.diverged]
-    both = [(values.get(seed.number), seed.accuracy.get("ood")) for seed in trained]
+    both = [(values.get(seed.number), seed.accuracy.get("ood")) for seed in seeds if not seed.diverged]
     result = correlate(*np.array(both, dtype=np.float64).reshape(-1, 2).T)
-    return [result.seeds, *map(rounded, (result.pearson, result.low, result.high))]
+    return [rounded(number) for number in (result.pearson, result.low, result.high)]

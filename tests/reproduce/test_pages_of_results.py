@@ -1,0 +1,133 @@
+"""What pages say of the runs in `results/` is what their folders say."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import fmean, median, stdev
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from ctlpp.reproduce.drawings import Example, read_example
+from ctlpp.reproduce.results import RunResult
+from ctlpp.runs.folder import read_run, run_folders
+from ctlpp.runs.history import read_history
+
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "results"
+pytestmark = pytest.mark.skipif(not RESULTS.is_dir(), reason="a copy of the source without its results")
+
+
+def seeds_of(run: Path) -> list[dict[str, Any]]:
+    return list(json.loads((run / "result.json").read_text())["seeds"])
+
+
+def table_of(folder: str) -> list[list[str]]:
+    """The rows of the tables in a README of `results/`."""
+    path = RESULTS / folder / "README.md"
+    lines = path.read_text().splitlines() if path.is_file() else []
+    return [line.strip("| ").split(" | ") for line in lines if line.startswith("| ")]
+
+
+# The authors' data
+
+AUTHORS = {path.name: path for path in (RESULTS / "authors-data").glob("*") if path.is_dir()}
+AUTHORS |= {name: RESULTS / "runs" / name / "0-24" for name in ("lstm-A-authors", "ndr-A-authors")}
+TABLE = {row[0]: row[2:] for row in table_of("authors-data") if len(row) == 7 and row[0] in AUTHORS}
+LEARNED = 0.9
+
+
+def test_every_run_on_the_authors_data_has_its_row() -> None:
+    assert TABLE.keys() == AUTHORS.keys()
+
+
+@pytest.mark.parametrize("run", TABLE)
+def test_a_row_says_what_the_run_says(run: str) -> None:
+    seeds = seeds_of(AUTHORS[run])
+    history = pq.read_table(AUTHORS[run] / "metrics.parquet")
+    iid = history.filter((pc.field("split") == "iid") & (pc.field("length") == 0)).to_pylist()
+    first: dict[int, int] = {}
+    for row in sorted(iid, key=lambda row: row["step"]):
+        if row["accuracy"] > LEARNED:
+            first.setdefault(row["seed"], row["step"])
+    accuracies = [[seed["accuracy"][split] for seed in seeds] for split in ("iid", "ood", "ood_independent")]
+    expected = [f"{len(first)} of {len(seeds)}", f"{median(first.values()):,.0f}"]
+    assert TABLE[run] == expected + [f"{fmean(one):.2f} ± {stdev(one):.2f}" for one in accuracies]
+
+
+# Models that compose
+
+STRUCTURE = {path.parents[1].name: path.parent for path in RESULTS.glob("structure/runs/*/*/result.json")}
+ROWS = table_of("structure")
+SOLVED = 0.99
+
+
+def count(seeds: Sequence[dict[str, Any]]) -> str:
+    return f"{sum(seed['accuracy']['ood'] >= SOLVED for seed in seeds)} of {len(seeds)}"
+
+
+def chosen_of(run: Path) -> list[dict[str, Any]]:
+    return [seed for seed in seeds_of(run) if seed["chosen"]]
+
+
+@pytest.mark.parametrize("name", sorted(STRUCTURE))
+def test_a_run_has_its_entry_and_its_choice_is_by_training_loss_alone(name: str) -> None:
+    run = STRUCTURE[name]
+    restarts = json.loads((run / "config.json").read_text())["recipe"]["restarts"]
+    chosen = chosen_of(run)
+    assert [seed["seed"] for seed in chosen] == read_history(run / "metrics.parquet").chosen(restarts)
+    assert [name, count(chosen), count(seeds_of(run))] in [row[:3] for row in ROWS]
+
+
+def test_the_table_has_no_other_runs_and_the_page_has_the_rungs_that_have_run() -> None:
+    assert sum(" of " in row[1] for row in ROWS) == len(STRUCTURE)
+    page = (ROOT / "docs" / "concepts" / "models-that-compose.md").read_text()
+    rungs = re.findall(r"^\| (\S+) \| .* \| (\d of \d) \|$", page, re.MULTILINE)
+    hardest = {name: run for name, run in STRUCTURE.items() if "authors-o4-s2" in name}
+    assert {label.strip("`–"): result for label, result in rungs} == {
+        name.partition("-o4-s2")[2].lstrip("-"): count(chosen_of(run)) for name, run in hardest.items()
+    }
+
+
+# The paper's figures
+
+
+def example(run: str, number: int) -> Example:
+    for folder in run_folders(RESULTS / "runs" / run):
+        piece = read_run(folder)
+        for seed in piece.seeds:
+            if seed.number == number and (found := read_example("", RunResult(run, None), piece, seed)):
+                return found
+    raise AssertionError(f"no analysis of seed {number} of {run}")
+
+
+def splits(one: Example) -> dict[int, list[list[int]]]:
+    """Symbols with several clusters: how many functions of each group each cluster has."""
+    groups = one.matrices.inputs.group_of
+    return {
+        value: [np.bincount(groups[own.labels == label], minlength=2).tolist() for label in range(own.count)]
+        for value, own in enumerate(one.matrices.clusters)
+        if own.count > 1
+    }
+
+
+def test_the_seeds_of_the_page_are_right_and_split_as_it_says() -> None:
+    success, failure = example("ndr-R-clean", 0), example("ndr-R-clean", 22)
+    assert [round(one.seed.accuracy["ood"], 2) for one in (success, failure)] == [1.0, 0.34]
+    for one, table in ((success, [[1, 1], [1, 1]]), (failure, [[1, 0.27], [0.12, 1]])):
+        found = one.answers(5)
+        assert found is not None
+        assert np.abs(found.groups - table).max() < 0.0051
+    assert splits(failure)[5] == [[16, 0], [0, 16]]
+    across = splits(success)
+    assert len(across) == 2
+    assert all(min(counts) > 0 for counts in across[1])
+    by_group = [tables for tables in splits(failure).values() if sum(map(min, tables)) <= 2]
+    assert (len(splits(failure)), len(by_group)) == (5, 4)
+    assert all(sum(map(min, tables)) == 0 for tables in splits(example("ndr-A-authors", 7)).values())
