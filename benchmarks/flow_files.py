@@ -5,7 +5,7 @@
 
 Each flow is a command on small data, run through the entry point of the command line in a process of its
 own. A file counts as soon as one of its functions is called, in any thread and in any process that the
-command starts; what runs when a file is imported does not count, and templates do not.
+command starts; the bodies of modules and classes, which run when a file is imported, do not count.
 """
 
 from __future__ import annotations
@@ -34,16 +34,10 @@ import atexit, inspect, os, sys, threading
 
 codes = set()
 
-def importing(frame):
-    while frame and frame.f_code.co_filename != "<frozen importlib._bootstrap>":
-        frame = frame.f_back
-    return frame is not None
-
 def note(frame, event, argument):
     code = frame.f_code
-    if event == "call" and os.environ["FLOW_PACKAGE"] in code.co_filename and code not in codes:
-        if not importing(frame):
-            codes.add(code)
+    if event == "call" and os.environ["FLOW_PACKAGE"] in code.co_filename:
+        codes.add(code)
 
 def write():
     sys.setprofile(None)
