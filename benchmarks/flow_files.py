@@ -87,14 +87,14 @@ def main() -> None:
     parser.add_argument(
         "flows", nargs="*", help=f"some of {', '.join(FLOWS)}; those before them are run as well"
     )
-    told = parser.parse_args()
+    options = parser.parse_args()
     print(f"{'flow':12}{'files':>6}{'goal':>6}")
     with tempfile.TemporaryDirectory() as folder:
         for flow, arguments in FLOWS.items():
             files = entered(arguments, Path(folder))
-            if flow in (told.flows or FLOWS):
+            if flow in (options.flows or FLOWS):
                 print(f"{flow:12}{len(files):6}{GOALS[flow]:6}", flush=True)
-                if told.names:
+                if options.names:
                     print(*(f"    {file}" for file in sorted(files)), sep="\n")
 
 

@@ -44,6 +44,26 @@ finally:
 """
 
 
+BUSY = """
+import sys, threading, torch
+from ctlpp.cli.main import program
+
+def compute():
+    square = torch.ones(300, 300)
+    while True:
+        square @ square
+
+threading.Thread(target=compute, daemon=True).start()
+sys.argv = ["ctlpp", "--version"]
+program()
+"""
+
+
+def test_threads_that_still_compute_do_not_abort_a_command_that_is_done() -> None:
+    done = subprocess.run([sys.executable, "-c", BUSY], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"ctlpp {ctlpp.__version__}\n", "")
+
+
 @pytest.mark.parametrize(
     ("arguments", "modules"),
     [

@@ -81,8 +81,9 @@ def about(
 def program() -> None:
     """Run a command as the whole of a process.
 
-    It leaves as soon as Python's exit handlers are through. Else libraries are taken down while their native
-    threads still run, which now and then aborts a process whose work is done.
+    It leaves as soon as Python's exit handlers are through. While an interpreter is taken down, a thread of
+    PyTorch or Arrow that asks for it is ended by force, in C++ that must not be left so: the process aborts,
+    although its work is done (pytorch/pytorch#38228).
     """
     code = 1
 

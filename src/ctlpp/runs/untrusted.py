@@ -29,7 +29,10 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def read_columns(path: Path, names: list[str]) -> Any:
-    """Some columns of a Parquet file, as a table."""
+    """Some columns of a Parquet file, as a table.
+
+    From the file, not from bytes in Python: Arrow's threads let these go late, sometimes too late for Python.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
