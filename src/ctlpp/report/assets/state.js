@@ -57,21 +57,21 @@ function ranked(setting) {
 const LEARNED = [0.99, data.learned, -1]; // IID accuracy of seeds to look at: the first that any seed reaches
 const learnedIn = (setting, least) => ranked(setting).filter((seed) => reached(setting, seed).iid >= least);
 
+const gap = (setting, seed) => reached(setting, seed).iid - reached(setting, seed).ood;
+
 // The seed that shows best what this is about: it has learned its data, and OOD accuracy falls shortest of IID accuracy.
 function showcase(setting) {
   const seeds = LEARNED.map((least) => learnedIn(setting, least)).find((own) => own.length) ?? [];
-  const gap = (seed) => reached(setting, seed).iid - reached(setting, seed).ood;
-  return seeds.reduce((best, seed) => (best !== null && gap(best) >= gap(seed) ? best : seed), null);
+  return seeds.reduce((best, seed) => (best !== null && gap(setting, best) >= gap(setting, seed) ? best : seed), null);
 }
 
-// The setting whose seeds disagree most, among those that have learned their data; one in which a seed succeeds and
-// another fails comes first, since they can stand side by side.
+// The setting with the widest gap of a seed that has learned its data; it counts twice if another seed has solved the task
+// and can stand beside.
 function firstSetting() {
-  const solved = (ood) => ood > data.solved;
+  const worth = (setting) => gap(setting, showcase(setting)) * (ranked(setting).some((seed) => reached(setting, seed).ood > data.solved) ? 2 : 1);
   for (const least of LEARNED) {
-    const found = settings.map((setting) => ({ setting, own: learnedIn(setting, least).map((seed) => reached(setting, seed).ood) })).filter(({ own }) => own.length)
-      .map(({ setting, own }) => ({ setting, spread: (own.some(solved) && !own.every(solved) ? 1 : 0) + (deviation(own) ?? 0) })).sort((a, b) => b.spread - a.spread);
-    if (found.length) return found[0].setting;
+    const found = settings.filter((setting) => learnedIn(setting, least).length).sort((a, b) => worth(b) - worth(a));
+    if (found.length) return found[0];
   }
   return settings.find((setting) => setting.runs.some((run) => data.runs[run].inside)) ?? settings[0] ?? null;
 }
