@@ -1,4 +1,5 @@
-"""Functions beside functions: which pairs are right, who understands whom, and whose readouts are alike."""
+"""Functions beside functions: which pairs are right, which groups can use each other's states, and which
+readouts are alike."""
 
 from __future__ import annotations
 
