@@ -55,30 +55,34 @@ def measure(to: Path) -> None:
 
 def draw(source: Path, to: Path) -> None:
     """Mean of the seeds as a line, their range as an area; a row a split, a column a model."""
-    from ctlpp.figures.style import DOUBLE, GROUPS, new_figure, save, style
+    from ctlpp.figures.style import DARK, DOUBLE, PUBLISHED, new_figure, save, style
     from ctlpp.statistics.published import TITLES
 
     found = json.loads(source.read_text())
+    looks = dict(zip(PATHS, ((DARK, "-"), (PUBLISHED, "--")), strict=True))
     with style():
         figure = new_figure(DOUBLE, 8)
         axes = figure.subplots(len(SPLITS), len(found), sharey=True, sharex="col", squeeze=False)
         for column, (model, paths) in enumerate(found.items()):
             for row, split in enumerate(SPLITS):
                 of_paths = {path: np.array(paths[path][split]) for path in PATHS if path in paths}
-                for (path, seeds), colour in zip(of_paths.items(), GROUPS, strict=False):
+                for path, seeds in of_paths.items():
+                    colour, dashes = looks[path]
                     steps = EVERY * (1 + np.arange(seeds.shape[1]))
                     mean = seeds.mean(0)
                     axes[row, column].fill_between(
                         steps, seeds.min(0), seeds.max(0), color=colour, alpha=0.2, lw=0
                     )
-                    axes[row, column].plot(steps, mean, color=colour, label=path, lw=1.2)
+                    axes[row, column].plot(steps, mean, dashes, color=colour, lw=1.2)
                 axes[row, column].set(ylim=(0, 1.03))
                 tell(model, split, of_paths)
             axes[0, column].set_title(TITLES[model])
             axes[-1, column].set_xlabel("training step")
         for row, split in enumerate(SPLITS):
             axes[row, 0].set_ylabel(f"{split.upper()} accuracy")
-        axes[0, 0].legend(loc="lower right")
+        for path, height in zip(PATHS, (0.3, 0.12), strict=True):  # where the first panel is empty
+            place = {"ha": "right", "transform": axes[0, 0].transAxes}
+            axes[0, 0].text(0.97, height, path, color=looks[path][0], **place)
         save(figure, to, ("svg",))
 
 

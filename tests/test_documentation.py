@@ -107,6 +107,16 @@ def test_the_readme_is_short_and_plain() -> None:
     assert len(re.findall(r"[A-Za-z][\w'-]*", prose)) <= 600
 
 
+def test_prose_is_wrapped() -> None:
+    apart = ("|", "![", "    ", "<!--")  # tables, figures, commands, and what stands for generated text
+    for page in (*PAGES, ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md"):
+        if page.name != "reproduction.md":
+            lines = [
+                line for line in BLOCK.sub("", page.read_text()).splitlines() if not line.startswith(apart)
+            ]
+            assert [line for line in lines if len(line) > 100] == [], page
+
+
 def sentences(text: str) -> list[str]:
     """The sentences of a page, without code, tables, links' targets and headings."""
     prose = re.sub(r"\]\([^)]*\)", "]", BLOCK.sub("", text))

@@ -170,6 +170,15 @@ def test_a_similarity_matrix_has_a_strip_of_groups_lines_between_clusters_and_gr
     assert (tmp_path / "figure.svg").read_text().count("<image") == 2 * (len(figure.axes) - 1) + 1
 
 
+def test_a_silhouette_just_below_the_limit_is_not_written_as_the_limit(ndr: Study) -> None:
+    seed = Matrices.of(ndr.analysis, 0, "seed 0")
+    near = replace(seed.clusters[0], labels=0 * seed.clusters[0].labels, silhouette=0.3996)
+    seed = replace(seed, clusters=[near, *seed.clusters[1:]])
+    with style():
+        figure = draw_side_by_side([seed], 0)
+    assert "no clear split\n(silhouette 0.39 < 0.4)" in figure.axes[0].get_title()
+
+
 def test_functions_are_named_in_the_colours_of_their_groups_unless_the_names_would_be_too_small(
     ndr: Study,
 ) -> None:

@@ -16,6 +16,7 @@ from tests.report.conftest import (
     Open,
     Opened,
     edit,
+    full_size,
     make_run,
     make_task,
     with_seeds,
@@ -40,6 +41,8 @@ CONTRAST = """(all) => Math.min(...all.map((one) => {
   const [dark, light] = [bright(ink), bright(paper)].sort((a, b) => a - b);
   return (light + 0.05) / (dark + 0.05);
 }))"""
+LETTERS = """(all) => Math.min(...all.map((one) => one.getScreenCTM().a
+  * parseFloat(one.getAttribute("font-size"))))"""  # the smallest in a drawing, in pixels
 CELLS = "table.heat td:not(.corner, .neither)"
 
 
@@ -72,11 +75,40 @@ def test_the_overview_counts_the_verdicts_and_shows_every_seed(table1: Opened) -
     facts = page.locator(".fact > b").all_inner_texts()
     assert facts[0] == "1 of 6 reproduced"
     assert facts[2] == "0 of 25", "seeds of the NDR on R, published 8"
+    names = page.locator("h1, #panels th.model").evaluate_all(
+        "(all) => all.map((one) => getComputedStyle(one).color)"
+    )
+    assert len(set(names)) == 1, "names of models are as dark as the headline"
     page.locator("#panel-R button.row").last.click()
     details = page.locator("#panel-R .details:visible").inner_text()
     assert re.search(r"OOD, ours − published\s+−0\.\d\d \[−0\.\d\d, −0\.\d\d\], lower", details)
     page.locator("#panel-A button.row").first.click()
     assert "CI of the mean" not in page.locator("#panel-A .details:visible").inner_text(), "of two seeds"
+
+
+def test_what_the_paper_does_not_have_opens_with_how_far_seeds_are_apart(every: Opened) -> None:
+    facts = [text.split("\n\n") for text in every.again().page.locator(".fact").all_inner_texts()]
+    assert facts[0] == [
+        "0.30 – 1.00",
+        "OOD accuracy of 3 seeds of NDR on R: the same data, another random start.",
+    ]
+    assert [fact[0] for fact in facts[1:]] == ["1.00 → 0.45", "1 of 13"]
+    left, right = every.page.locator("#cards").evaluate(
+        "(one) => [one.lastChild, one].map((each) => each.getBoundingClientRect().right)"
+    )
+    assert left == pytest.approx(right, abs=1), "three facts fill the row"
+
+
+def test_the_page_says_what_its_words_mean_in_short_sentences(every: Opened, table1: Opened) -> None:
+    lead = table1.again().page.inner_text("#overview .lead")
+    for words in ("A seed is one network.", "OOD accuracy:", "(chance: 1/8)", "IID accuracy:", "Grey:"):
+        assert words in lead
+    long = []
+    for shown in (every.again(), table1):
+        texts = shown.page.locator("p, dd, figcaption, caption, .note").all_inner_texts()
+        sentences = [one for text in texts for one in re.split(r"(?<=[.?!:;])\s+|\n", text)]
+        long += [sentence for sentence in sentences if len(sentence.split()) > 30]
+    assert long == []
 
 
 def test_exports_can_be_read_by_other_programs(every: Opened, table1: Opened) -> None:
@@ -216,6 +248,9 @@ def test_it_fits_any_width(every: Opened, table1: Opened, width: int) -> None:
     for shown in (every, table1):
         shown.page.set_viewport_size({"width": width, "height": 900})
         assert shown.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        if width > 900:
+            assert shown.page.locator("nav").evaluate("(one) => one.scrollWidth <= one.clientWidth")
+            assert shown.page.locator(".drawings text").evaluate_all(LETTERS) >= 10
         shown.page.set_viewport_size({"width": 1280, "height": 900})
 
 
@@ -232,6 +267,15 @@ def test_runs_that_have_little_to_show_make_a_page_without_errors(opened: Open, 
     solved = "0 of 2 seeds solved: OOD accuracy above 0.95"
     nothing = dict.fromkeys(("unfinished", "damaged"), "No finished run yet")
     assert found == dict.fromkeys(("no-task", "diverged", "odd"), solved) | nothing
+
+
+def test_seeds_of_which_none_counts_have_no_numbers(opened: Open, tmp_path: Path) -> None:
+    task = make_task("A", 8, 32, max_length=6)
+    run = make_run(tmp_path / "run", [0.1] * 4, task, analysed=False)
+    edit(run / "config.json", **full_size("transformer", "A") | {"seeds": list(range(4))})
+    with_seeds(run, {seed: {"accuracy": {"iid": 0.4, "ood": 0.1}} for seed in range(4)})
+    page = opened(write_page(tmp_path)).page
+    assert page.locator("#panel-A td.number").all_inner_texts()[-2:] == ["n/a", "n/a"]
 
 
 def test_a_page_over_150_runs_of_25_seeds_stays_small(opened: Open, tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from tests.report.conftest import (
     DIVERGED,
@@ -47,6 +49,8 @@ def test_compatibility_comes_first_and_what_no_graph_has_is_not_painted_as_a_fai
     heads = page.locator("#inside-body .across h3").all_inner_texts()
     assert heads == ["Compatibility", "Similarity", "Interchange"]
     assert page.inner_text("#new-pairs").endswith(": 0 of 32, 30 of 32.")
+    where = "Exchanged: column 2, after layer 4. On known pairs 0.97 of the answers follow it."
+    assert page.get_by_text(where).count() == 2
     with every.redrawn():
         page.click("#choose-variant [data-value=S]")
     assert page.locator("td.neither").count() >= 2, "tables"
@@ -85,6 +89,15 @@ def test_choosing_a_seed_a_symbol_and_an_order_changes_the_matrix(every: Opened)
     assert every.picture("similarity") != clustered
     every.choose("choose-other-seed", "0")
     assert every.picture(at=1) != beside
+
+
+def test_a_matrix_without_clusters_says_how_far_it_is_from_having_some(opened: Open, tmp_path: Path) -> None:
+    path = make_run(tmp_path / "run") / "analysis" / "similarity.parquet"
+    rows = pq.read_table(path).to_pylist()
+    one = [row | {"silhouette": 0.3996, "clusters": [0] * len(row["clusters"])} for row in rows]
+    pq.write_table(pa.Table.from_pylist(one), path)
+    page = opened(write_page(tmp_path)).page
+    assert page.locator(".clusters").first.inner_text() == "no clear split (silhouette 0.39 < 0.4)"
 
 
 def test_one_crosshair_for_all_matrices_and_the_scroll_position_in_the_navigation(every: Opened) -> None:

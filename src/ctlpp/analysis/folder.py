@@ -51,7 +51,10 @@ class About(NamedTuple):
 MEASURES = {
     "pairs_train": About("accuracy, known pairs", "share of right answers to pairs of the training graph"),
     "pairs_ood": About("accuracy, new pairs", "share of right answers to pairs that only the test graph has"),
-    "interchange_across": About("interchange across", "a consumer reads states of a group it has never met"),
+    "interchange_across": About(
+        "interchange across",
+        "how often a function is right when it gets the state of a group it has never met",
+    ),
     "interchange_within": About("interchange within", "the same with states that it knows from training"),
     "stitch_orthogonal": About("interchange, rotated", "interchange across after an orthogonal map"),
     "stitch_affine": About("interchange, affine map", "interchange across after an affine map"),

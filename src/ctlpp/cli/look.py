@@ -120,10 +120,10 @@ def print_study(study: Study) -> None:
     rows = make_table("", "measure", "mean ± std", f"correlation with\n{study.outcome}")
     for name, values in study.analysis.measures.items():
         known = values[np.isfinite(values) & kept]
-        mean = f"{known.mean():.3f}" if len(known) else "–"
+        mean = f"{known.mean():.3f}" if len(known) else "n/a"
         std = f" ± {known.std(ddof=1):.3f}" if len(known) > 1 else ""
         found = study.correlations.get(name)
-        correlation = "–"
+        correlation = "n/a"
         if found is not None and np.isfinite(found.pearson):
             correlation = f"{found.pearson:+.2f} [{found.low:+.2f}, {found.high:+.2f}]"
         rows.add_row(MEASURES[name].label, mean + std, correlation)
@@ -206,7 +206,7 @@ def compare(one: Runs, other: Runs) -> None:
     means = make_table("Accuracy", "split", "length", "first", "second", "difference [95 %]", "p", left=2)
     rates = make_table(f"Seeds above {SOLVED}", "split", "first [95 %]", "second [95 %]", "p (Fisher)")
     for (split, length), row in found.items():
-        gap = "–" if row.difference is None else f"{row.difference:+.2f}{_interval(row.interval, '+.2f')}"
+        gap = "n/a" if row.difference is None else f"{row.difference:+.2f}{_interval(row.interval, '+.2f')}"
         sides = [_mean(side) for side in (row.one, row.other)]
         means.add_row(split, str(length or "all"), *sides, gap, _p_value(row.p))
         if not length:
@@ -219,7 +219,7 @@ def compare(one: Runs, other: Runs) -> None:
 
 def _mean(side: Summary) -> str:
     if side.mean is None:
-        return "–"
+        return "n/a"
     return f"{side.mean:.2f}" if side.std is None else f"{side.mean:.2f} ± {side.std:.2f}"
 
 
@@ -232,7 +232,7 @@ def _interval(interval: Interval | None, form: str) -> str:
 
 
 def _p_value(p: float | None) -> str:
-    return "–" if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
+    return "n/a" if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 bench = Typer(no_args_is_help=True)

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 WRITE_SECONDS = 600.0  # between results that are written while the work goes on
 ROWS = 8  # of a live table
 MEANING = (
-    "IID: new examples of the kinds that training had. OOD: the same functions in successions that training "
-    "never had. The published numbers are of larger models on a larger task."
+    "IID: new examples like those of training. OOD: the same functions, combined as training never combined "
+    "them. The published numbers are of larger models on a larger task."
 )
 LISTED, NOTES = 20, 6  # of a plan: runs that are listed one by one, and notes
 
@@ -235,7 +235,7 @@ def demo(
     steps: Annotated[int | None, Option(help="Training steps. [default: those of the quick preset]")] = None,
     fresh: Annotated[bool, Option("--fresh", help="Forget what is there and start anew.")] = False,
 ) -> None:
-    """The paper's phenomenon in a few minutes on two cores: two models, two tasks, four seeds, one page.
+    """The paper's phenomenon in two minutes on two cores: two models, two tasks, four seeds, one page.
 
     `ctlpp demo`
 
@@ -277,17 +277,16 @@ def print_accuracies(runs: Sequence[PlannedRun], out: Path) -> None:
     from ctlpp.runs.history import accuracies
     from ctlpp.statistics.published import PUBLISHED, SOLVED
 
-    columns = ("IID", "OOD", f"above\n{SOLVED}", "published\nIID", "published\nOOD")
+    columns = ("IID", "OOD", f"above {SOLVED}", "published OOD")
     table = make_table("Accuracy, mean ± standard deviation over seeds", "variant", "model", *columns, left=2)
-    for run in sorted(runs, key=lambda run: run.variant, reverse=True):
+    for run in sorted(runs, key=lambda run: ("RA".index(run.variant), run.model)):
         records = [read_run(piece.folder) for piece in run_status(out, run).found if piece.finished]
         iid, ood = (
             [one for record in records for one in accuracies(record.seeds, split)] for split in ("iid", "ood")
         )
         if iid:
-            published = PUBLISHED[run.model, run.variant]
-            theirs = [f"{mean:.2f}" for mean, _ in (published.iid, published.ood)]
-            table.add_row(run.variant, run.model, spread(iid), spread(ood), solved(ood), *theirs)
+            theirs, _ = PUBLISHED[run.model, run.variant].ood
+            table.add_row(run.variant, run.model, spread(iid), spread(ood), solved(ood), f"{theirs:.2f}")
     print_table(table, MEANING)
 
 

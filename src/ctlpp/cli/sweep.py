@@ -35,7 +35,7 @@ def sweep(
     only: Only = None,
     seeds: Annotated[str | None, Option(help="In place of the file's, such as 25, 3,7,9 or 25-49.")] = None,
     device: Device = "auto",
-    workers: Annotated[int | None, Option(help="Local processes. [default: one a GPU or CPU core]")] = None,
+    workers: Annotated[int | None, Option(help="Local processes. [default: one per GPU or CPU core]")] = None,
     minutes: Minutes = None,
     seeds_a_piece: Annotated[
         int | None, Option(help="Train at most so many seeds together. [default: an hour's]")

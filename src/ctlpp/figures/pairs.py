@@ -1,4 +1,5 @@
-"""Functions beside functions: which pairs are right, who understands whom, and whose readouts are alike."""
+"""Functions beside functions: which pairs are right, which groups can use each other's states, and which
+readouts are alike."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from math import floor
 from typing import Any
 
 import numpy as np
@@ -279,6 +281,6 @@ def _name_symbol(seed: Matrices, value: int) -> str:
     count = seed.clusters[value].count
     found = "no clear split" if count == 1 else f"{count} clusters"
     score = seed.clusters[value].silhouette
-    measured = f"{score:.3f} < {SILHOUETTE}" if score < SILHOUETTE else f"{score:.2f}"
+    measured = f"{floor(100 * score) / 100:.2f} < {SILHOUETTE}" if score < SILHOUETTE else f"{score:.2f}"
     measured = f"\n(silhouette {measured})" if np.isfinite(score) else ""
     return f"symbol {seed.inputs.task.symbols[value]}: {found}{measured}"

@@ -127,7 +127,7 @@ DEMO_SEEDS = 4
 
 
 def demo_plan(seeds: int = DEMO_SEEDS, steps: int | None = None) -> list[PlannedRun]:
-    """The paper's phenomenon in a few minutes on two cores; docs/concepts has how its size was chosen."""
+    """The paper's phenomenon in two minutes on two cores; docs/concepts has how its size was chosen."""
     return [
         PlannedRun(
             name=f"{model}-{variant}",

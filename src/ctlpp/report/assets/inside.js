@@ -106,7 +106,7 @@ function clustersOf(view) {
   if (!labels) return null;
   const count = Math.max(...labels) + 1;
   const silhouette = view.silhouette(view.symbol);
-  if (count === 1) return el("p", { class: "small clusters" }, known(silhouette) ? silhouette < data.silhouette ? `no clear split (silhouette ${fixed(silhouette)} < ${data.silhouette})` : `no clear split: the parts are too near each other (silhouette ${fixed(silhouette)})` : "no clear split");
+  if (count === 1) return el("p", { class: "small clusters" }, known(silhouette) ? silhouette < data.silhouette ? `no clear split (silhouette ${fixed(Math.floor(100 * silhouette) / 100)} < ${data.silhouette})` : `no clear split: the parts are too near each other (silhouette ${fixed(silhouette)})` : "no clear split");
   return el("div", { class: "clusters" }, known(silhouette) && el("p", { class: "small quiet" }, `${count} clusters, silhouette ${fixed(silhouette)}`), [...Array(count).keys()].map((number) => el("div", { class: "cluster" }, el("b", {}, `Cluster ${number + 1}`),
     el("div", { class: "chips" }, view.byGroup.filter((at) => labels[at] === number).map((at) => {
       const colour = groupColour(view.groupOf[at]);
@@ -138,11 +138,13 @@ function accuracyOf(view) {
   return made.map((one) => el("div", { class: "scroll" }, one));
 }
 
+const PARTS = { first: "the first function’s column", second: "the second function’s column", symbol: "the symbol’s column", prefix: "all columns before the second function" };
+
 function interchangeOf(view) {
   if (!view.arrays.interchange) return missing(view, "interchange");
   const symbols = symbolsIn(view);
   const [level, part, effect] = view.facts.places[view.row] ?? [];
-  const where = known(level) ? `The state stands after ${view.facts.state === "columns" ? "layer" : "step"} ${level + 1}, ${part}; its effect there is ${fixed(effect)}.` : "";
+  const where = known(level) ? `Exchanged: ${PARTS[part] ?? part}, after ${view.facts.state === "columns" ? "layer" : "step"} ${level + 1}. On known pairs ${fixed(effect)} of the answers follow it.` : "";
   return [el("div", { class: "scroll" }, heatTable(`States ${MAPS[chosen.map]}`, view.groups, view.groups, (a, b) => average(symbols.map((symbol) => view.exchanged(chosen.map, symbol, a, b))), aboutGroups(view, symbols))),
     el("p", { class: "small quiet" }, where)];
 }

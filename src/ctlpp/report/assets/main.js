@@ -72,7 +72,7 @@ function showFrame() {
   byId("runs-link").textContent = `All runs (${thousands(data.runs.length)})`;
   byId("footer").textContent = data.levels < 255 ? `To keep the page small, similarities are shown in ${data.levels} steps.` : "";
   const chances = unique(main.map((setting) => setting.first.symbols)).filter(known);
-  byId("chance").textContent = chances.length === 1 ? ` Chance is 1/${chances[0]}.` : "";
+  byId("chance").textContent = chances.length === 1 ? ` (chance: 1/${chances[0]})` : "";
   byId("grey").hidden = !anyPublished;
   fill(byId("exports"), Object.keys(EXPORTS).map(exportButton));
   byId("csv").addEventListener("click", () => save("ctlpp.csv", "text/csv", csv()));

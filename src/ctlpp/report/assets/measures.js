@@ -30,7 +30,7 @@ async function showPredictor(setting) {
   const { measures } = await measuresOf(setting);
   const best = measures.find((measure) => measure.correlation[1] * measure.correlation[2] > 0 && correlated(setting, measure).length >= data.enough);
   if (!best) { byId("predictor").remove(); return; }
-  fill(byId("predictor"), [el("b", {}, `r = ${signed(best.correlation[0]).replace("+", "")}`), el("p", {}, `between OOD accuracy and “${best.label}” over seeds, 95 % CI ${range(best.correlation.slice(1))}. ${onVariant(setting)}, ${setting.label}. `, el("a", { href: "#measures" }, "What predicts failure"))]);
+  fill(byId("predictor"), [el("b", {}, `r = ${signed(best.correlation[0]).replace("+", "")}`), el("p", {}, `between OOD accuracy and “${best.label}”: ${best.meaning}. ${onVariant(setting)}, ${setting.label}; 95 % CI ${range(best.correlation.slice(1))}. `, el("a", { href: "#measures" }, "What predicts failure"))]);
 }
 
 async function showMeasures(setting) {
@@ -46,13 +46,13 @@ async function showMeasures(setting) {
   const row = (measure) => el("tr", { "aria-current": measure === picked ? "true" : null }, el("th", { scope: "row" }, el("button", { type: "button", class: "link", title: measure.meaning, "data-value": `measure-${measure.name}`, on: { click: () => set("measure", false)(measure.name) } }, measure.label)),
     el("td", { class: "plot" }, coefficient(...measure.correlation)), el("td", { class: "number" }, el("b", {}, signed(measure.correlation[0])), " ", el("span", { class: "quiet" }, known(measure.correlation[1]) ? range(measure.correlation.slice(1), signed) : "")),
     el("td", { class: "number" }, fixed(measure.values.get(a))), b !== null && el("td", { class: "number" }, fixed(measure.values.get(b))), el("td", { class: "number" }, fixed(average(trained.map((seed) => measure.values.get(seed))))));
-  const heads = ["Measure", svgButton("measures", () => byId("forest")), "r with OOD", `Seed ${a}`, ...(b === null ? [] : [`Seed ${b}`]), "Mean"];
+  const heads = ["Measure", "", "r with OOD", `Seed ${a}`, ...(b === null ? [] : [`Seed ${b}`]), "Mean"];
   const group = (heading, behaviour) => { const own = measures.filter((measure) => ofBehaviour(measure.name) === behaviour); return own.length > 0 && el("tbody", {}, el("tr", {}, el("th", { colspan: heads.length, scope: "rowgroup", class: "group" }, heading)), own.map(row)); };
   const forest = el("table", { class: "list forest", id: "forest" }, el("thead", {}, el("tr", {}, heads.map((head, at) => el("th", { scope: "col", class: at > 1 ? "number" : "" }, head)))), group("Inner states", false), group("Behaviour", true),
     el("tfoot", {}, el("tr", {}, el("td"), el("td", { class: "plot" }, svg("svg", { class: "strip axisrow", width: "100%", height: 18, "aria-hidden": "true" }, [-1, -0.5, 0, 0.5, 1].map((value) => svg("text", { x: percentOf((value + 1) / 2), y: 12, "text-anchor": "middle" }, signed(value, value % 1 ? 1 : 0))))), el("td", { colspan: heads.length - 2 }))));
   const figure = el("figure", { class: "scatter" }, el("figcaption", {}, el("b", {}, picked.label), ": ", picked.meaning, " ", svgButton("predictor", () => figure)), scatterOf(setting, picked, seeds));
-  show("measures-body", el("p", { class: "small quiet break" }, `${onVariant(setting)}, ${setting.label}: ${plural(trained.length, "seed")}${trained.length < seeds.length ? `; ${seeds.length - trained.length} diverged (crosses), which are no part of r and mean` : ""}. `),
-    stale.slice(0, 1).map((one) => el("p", { class: "note small stale" }, advice(one))), unlearned(setting, trained), trained.length < data.enough && el("p", { class: "note small", id: "few" }, `With fewer than ${data.enough} seeds the intervals look surer than they are.`),
+  show("measures-body", el("p", { class: "small quiet break" }, `${onVariant(setting)}, ${setting.label}: ${plural(trained.length, "seed")}${trained.length < seeds.length ? `; ${seeds.length - trained.length} diverged (crosses), which are no part of r and mean` : ""}. `, svgButton("measures", () => byId("forest"))),
+    stale.slice(0, 1).map((one) => el("p", { class: "note small stale" }, advice(one))), unlearned(setting, trained), trained.length < data.enough && el("p", { class: "note small", id: "few" }, `With fewer than ${data.enough} seeds the intervals are narrower than they should be.`),
     el("div", { class: "two" }, scrolling("Measures", forest), figure));
 }
 

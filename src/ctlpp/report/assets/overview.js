@@ -18,9 +18,19 @@ const total = Object.values(data.verdicts).flat().length;
 const headlineOfVerdicts = () => `${data.verdicts.reproduced.length} of ${total} published accuracies reproduced`;
 
 function verdictFact() {
-  if ((data.verdicts["not run"] ?? []).length === total) return fact(plural(main.length + cells.length, "setting"), "None of them is one of the six that the paper reports.");
+  if ((data.verdicts["not run"] ?? []).length === total) return rangeFact();
   const places = Object.entries(data.verdicts).filter(([word, own]) => word !== "reproduced" || own.length).flatMap(([word, own]) => [el("span", { class: `chip ${word.split(" ").join("-")}` }, word), ` ${own.join(", ")}. `]);
   return fact(`${data.verdicts.reproduced.length} of ${total} reproduced`, places);
+}
+
+// Where nothing can be compared with the paper: how far the seeds of one setting are apart.
+function rangeFact() {
+  const ranges = main.map((setting) => {
+    const found = setting.seeds.map(([, seed]) => reached(setting, seed)).filter(({ ood, diverged }) => known(ood) && !diverged).map(({ ood }) => ood);
+    return { setting, seeds: found.length, low: Math.min(...found), high: Math.max(...found) };
+  });
+  const widest = ranges.filter(({ seeds }) => seeds > 1).sort((a, b) => b.high - b.low - (a.high - a.low))[0];
+  return widest && fact(`${fixed(widest.low)} – ${fixed(widest.high)}`, `OOD accuracy of ${plural(widest.seeds, "seed")} of ${onVariant(widest.setting)}: the same data, another random start.`);
 }
 
 // The largest difference that the data make to one model on one variant; or else the largest gap between IID and OOD.
@@ -36,11 +46,11 @@ function effectFact() {
   if (best && best[2] > 0) {
     const [low, high] = best;
     const theirs = judged(high).published;
-    return fact(`${fixed(judged(low).summary.ood.mean)} → ${fixed(judged(high).summary.ood.mean)}`, `${onVariant(low)}, mean OOD accuracy. Data: ${low.data} → ${high.data}${theirs ? `; published ${fixed(theirs.ood[0])}` : ""}.`);
+    return fact(`${fixed(judged(low).summary.ood.mean)} → ${fixed(judged(high).summary.ood.mean)}`, `mean OOD accuracy of ${onVariant(low)} when its training data change from “${low.data}” to “${high.data}”${theirs ? `; published ${fixed(theirs.ood[0])}` : ""}.`);
   }
   const gap = (setting) => setting.summary.iid.mean - setting.summary.ood.mean;
   const widest = main.filter((setting) => known(setting.summary.ood.mean)).sort((a, b) => gap(b) - gap(a))[0];
-  return widest && fact(`${fixed(widest.summary.iid.mean)} → ${fixed(widest.summary.ood.mean)}`, `${onVariant(widest)}: mean accuracy, IID → OOD.`);
+  return widest && fact(`${fixed(widest.summary.iid.mean)} → ${fixed(widest.summary.ood.mean)}`, `mean accuracy of ${onVariant(widest)}: IID → OOD.`);
 }
 
 function solvedFact() {
@@ -51,10 +61,10 @@ function solvedFact() {
     const own = main.filter((setting) => onVariant(setting) === onVariant(asked) && !setting.table && setting.published).map((setting) => judged(setting).summary.ood);
     const counts = own.filter((ood) => ood.seeds + ood.diverged === data.published_seeds).map((ood) => ood.solved);
     const text = counts.length > 1 ? `${Math.min(...counts)} – ${Math.max(...counts)} of ${data.published_seeds}` : `${judged(asked).summary.ood.solved} of ${judged(asked).summary.ood.seeds}`;
-    return fact(text, `seeds of ${onVariant(asked)} solved (OOD above ${data.solved})${counts.length > 1 ? `, in ${counts.length} data settings` : ""}; published ${asked.published.solved} of ${asked.published.seeds}.`);
+    return fact(text, `seeds of ${onVariant(asked)} solve it (OOD accuracy above ${data.solved})${counts.length > 1 ? ", depending on their data" : ""}. Published: ${asked.published.solved} of ${asked.published.seeds}.`);
   }
   const [solved, seeds] = [(ood) => ood.solved, (ood) => ood.seeds + ood.diverged].map((count) => settings.reduce((sum, one) => sum + (one.summary ? count(one.summary.ood) : 0), 0));
-  return fact(`${solved} of ${thousands(seeds)}`, `seeds solved: OOD accuracy above ${data.solved}.`);
+  return fact(`${solved} of ${thousands(seeds)}`, `seeds solve their task: OOD accuracy above ${data.solved}.`);
 }
 
 // Rows of a panel: settings of one variant by model; function tables other than the first are one row.
@@ -157,7 +167,7 @@ function settingRow(family, lines) {
   } } }, svg("svg", { class: "key", width: 12, height: 12, "aria-hidden": "true" }, svg("circle", { cx: 6, cy: 6, r: 4.5, fill: colourOf(setting) })), name);
   const differs = known(iid.mean) && fixed(iid.mean) !== "1.00";
   return [el("tr", {}, el("th", { scope: "row", class: "data break" }, toggle, differs && el("span", { class: "iid" }, `IID ${fixed(iid.mean)}`), ood.diverged > 0 && el("span", { class: "iid" }, `${ood.diverged} diverged`)), el("td", { class: "plot" }, chart),
-    el("td", { class: "number" }, el("b", {}, fixed(ood.mean)), known(ood.std) && ` ± ${fixed(ood.std)}`), el("td", { class: "number" }, tried ? `${ood.solved}/${tried}` : "0/0"),
+    el("td", { class: "number" }, el("b", {}, fixed(ood.mean)), known(ood.std) && ` ± ${fixed(ood.std)}`), el("td", { class: "number" }, tried ? `${ood.solved}/${tried}` : none),
     el("td", { class: "verdict" }, verdict ? el("span", { class: `chip ${few ? "few" : verdict}` }, few ? `${ood.seeds} of ${data.published_seeds} seeds` : verdict)
       : el("span", { class: "quiet small", title: setting.reasons?.join(", ") }, alone ? anyPublished && "not comparable" : plural(tried, "seed")))), details];
 }

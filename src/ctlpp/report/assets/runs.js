@@ -123,5 +123,5 @@ function showGraphs() {
   data.runs.forEach((run) => { if (run.graph !== null) drawn.set(run.graph, [...(drawn.get(run.graph) ?? []), run]); });
   const named = ([graph, runs]) => el("figure", {}, el("div", { class: "drawing" }, byId(`graph-${graph}`).content.cloneNode(true)), el("figcaption", { class: "break" }, unique(runs.map((run) => run.variant || "own data")).join(", "), ` (${plural(runs.length, "run")})`));
   const [first, rest] = [[...drawn].slice(0, 3), [...drawn].slice(3)];
-  show("graphs-body", drawn.size > 0 && el("div", { class: "grid" }, first.map(named)), rest.length > 0 && el("details", {}, el("summary", {}, `${rest.length} more sampling graphs`), el("div", { class: "grid" }, rest.map(named))));
+  show("graphs-body", drawn.size > 0 && el("div", { class: "drawings" }, first.map(named)), rest.length > 0 && el("details", {}, el("summary", {}, `${rest.length} more sampling graphs`), el("div", { class: "grid" }, rest.map(named))));
 }
