@@ -148,5 +148,5 @@ def test_a_full_disk_is_not_blamed_on_the_network(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr("ctlpp.storage.hub.save", fail)
     sizes: Any = {"symbols": 4, "functions": 8, "max_length": 3, "train": 200, "iid": 20, "ood": 20}
-    with pytest.raises(UserError, match="^cannot write$"):
+    with pytest.raises(UserError, match=r"^cannot write$"):
         ctlpp.generate("R", protocol="clean", **sizes).push("hf://someone/ctl")
