@@ -179,7 +179,7 @@ class Prompter:
     def plain(self, question: str) -> str:
         """The prompt as one text, to be continued with a space and the answer."""
         lines = [f"{asked} {answer}" for asked, answer in self.shots]
-        return "\n".join([*([self.rules] if self.rules else []), *lines, question])
+        return "\n".join(filter(None, [self.rules, *lines, question]))
 
     def chat(self, question: str) -> list[dict[str, str]]:
         """The prompt as messages: the rules from the system, solved examples as turns."""
