@@ -146,6 +146,8 @@ def test_a_place_where_nothing_can_be_written_is_named_also_beforehand(tmp_path:
                 attempt(folder)
     with pytest.raises(UserError, match=r"^cannot make the folder .*; choose another$"):
         make_folder(inside_file)
+    with pytest.raises(UserError, match=r"file: it is a file; choose another$"):
+        make_folder(tmp_path / "file")
     assert everything_below(tmp_path) == {"file": b"precious"}
 
 

@@ -116,7 +116,8 @@ def make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"cannot make the folder {folder}: {error.strerror}; choose another") from error
+        why = "it is a file" if folder.is_file() else error.strerror
+        raise UserError(f"cannot make the folder {folder}: {why}; choose another") from error
 
 
 def _sync_folder(folder: Path) -> None:

@@ -12,7 +12,7 @@ Example:
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ctlpp.files import UserError
@@ -20,7 +20,7 @@ from ctlpp.files import UserError
 OLD_PROTOCOLS = {"released": "clean", "paper": "text"}  # in old commands and folders
 OLD_PRESETS = {"released": "authors", "paper": "text"}
 _MOST_SEEDS = 100_000  # in one run
-_GREATEST = 2**32 - 1
+GREATEST_SEED = 2**32 - 1
 
 
 def plural(number: int, noun: str = "seed") -> str:
@@ -31,6 +31,11 @@ def plural(number: int, noun: str = "seed") -> str:
 def plain(value: Any) -> Any:
     """A single number of NumPy or PyTorch as Python's own; anything else as it is."""
     return value.item() if getattr(value, "ndim", None) == 0 else value
+
+
+def as_names(given: str | Iterable[str]) -> tuple[str, ...]:
+    """Names, of which one alone may stand without a list."""
+    return (given,) if isinstance(given, str) else tuple(given)
 
 
 def duration(estimate: float) -> str:
@@ -57,9 +62,9 @@ def parse_seeds(text: str) -> list[int]:
         first, last = (int(found[1]), int(found[2] or found[1])) if found else (0, -1)
         if text.isdecimal():
             first, last = 0, first - 1
-        if not first <= last <= _GREATEST:
+        if not first <= last <= GREATEST_SEED:
             raise UserError(
-                f"‹seeds› {text}: write 25 (that is 0 … 24), 3,7,9, 25-49 or 7-7, up to {_GREATEST}"
+                f"‹seeds› {text}: write 25 (that is 0 … 24), 3,7,9, 25-49 or 7-7, up to {GREATEST_SEED}"
             )
         if last - first >= _MOST_SEEDS:
             raise UserError(f"‹seeds› {text}: at most {_MOST_SEEDS:,} in one run")

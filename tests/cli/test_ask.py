@@ -40,5 +40,6 @@ def test_mistakes_are_one_line(refused: Callable[..., str], asked: Path) -> None
     )
     assert refused("ask data --style x --out r") == "--style x: choose from tables, examples"
     assert refused("ask data --style examples --shots 0 --out r").startswith("--shots 0: the style examples")
+    assert refused("ask data --finetune -1 --out r").startswith("--finetune -1: must be a whole number")
     assert refused("ask data --out q").startswith("q exists already: choose another folder, or replace")
     assert refused("ask nothing --out r").startswith("nothing does not exist; name a dataset folder")

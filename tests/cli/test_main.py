@@ -64,6 +64,27 @@ def test_threads_that_still_compute_do_not_abort_a_command_that_is_done() -> Non
     assert (done.returncode, done.stdout, done.stderr) == (0, f"ctlpp {ctlpp.__version__}\n", "")
 
 
+LATE = """
+import atexit, os, signal, sys
+import ctlpp.cli.main as cli
+
+def work(main=cli.main):
+    atexit.register(os.kill, os.getpid(), signal.{name})
+    main()
+
+cli.main, sys.argv = work, ["ctlpp", "--version"]
+cli.program()
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_a_signal_that_comes_after_the_work_leaves_no_traceback(name: str) -> None:
+    late = [sys.executable, "-c", LATE.format(name=name)]
+    done = subprocess.run(late, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (-getattr(signal, name), "")
+    assert done.stdout == f"ctlpp {ctlpp.__version__}\n"
+
+
 @pytest.mark.parametrize(
     ("arguments", "modules"),
     [

@@ -1,10 +1,13 @@
 """Answers, scored."""
 
+import codecs
 import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from scipy.stats import binomtest
@@ -14,7 +17,7 @@ from ctlpp.files import UserError
 from ctlpp.questions.answers import Row, Scores, compare_answers
 from ctlpp.questions.questions import Question, QuestionForm, list_questions
 from ctlpp.report.page import write_report
-from ctlpp.runs.folder import find_runs
+from ctlpp.runs.folder import find_runs, read_run
 
 HOW = QuestionForm(style="examples", shots=3, names="words")
 Answer = Callable[[Question], str]
@@ -82,7 +85,7 @@ def test_scored_answers_are_a_run_like_any_other(data: ctlpp.Dataset, tmp_path: 
     assert pq.read_table(tmp_path / "strict" / "answers.parquet").num_rows == 120
     written = write_report([tmp_path], tmp_path / "report.html")
     assert (written.runs, list(written.notes)) == (2, [])
-    with pytest.raises(UserError, match="not its checkpoint"):
+    with pytest.raises(UserError, match="strict has scored answers and no model: name a run"):
         ctlpp.load_run(tmp_path / "strict")
 
 
@@ -104,7 +107,11 @@ HOSTILE = {
     "a foreign id": (line(id="17", answer="5"), "id '17' is not one that `ctlpp ask` writes"),
     "a path as id": (line(id="../../x/3/" + ID, answer="5"), "is not one that `ctlpp ask` writes"),
     "unknown split": (line(id="x/3/tables-0-own-0-00000000", answer="5"), "unknown split 'x': choose from"),
-    "unknown style": (line(id=ID.replace("tables", "x") + "CHECK", answer="5"), "style x: choose from"),
+    "unknown style": (
+        line(id=ID.replace("tables", "x") + "CHECK", answer="5"),
+        "is not one that `ctlpp ask`",
+    ),
+    "no shots": (line(id=ID.replace("tables", "examples") + "CHECK", answer="5"), "is not one that `ctlpp"),
     "other data": (line(id=ID + "00000000", answer="5"), "asks about other data: name the dataset of the"),
     "beyond the split": (line(id=ID.replace("3", "999") + "CHECK", answer="5"), "is of no question that was"),
     "two answers": (line(id="x", answer="1") + b"\n" + line(id="x", answer="2"), "a second answer to x"),
@@ -134,16 +141,39 @@ def test_an_answer_with_any_text_is_scored(data: ctlpp.Dataset, tmp_path: Path) 
     assert scores.faults() == {"none": 120}
 
 
+def test_what_is_plainly_meant_is_asked_and_scored(data: ctlpp.Dataset, tmp_path: Path) -> None:
+    some: Any = {"shots": np.int64(2), "limit": np.int32(9), "seed": np.uint8(3)}
+    assert ctlpp.ask(data, tmp_path / "q", splits="ood", **some) == {"ood": 9}
+    lines = (tmp_path / "q" / "questions.jsonl").read_text().splitlines()
+    answers = write(tmp_path / "answers.jsonl", {json.loads(one)["id"]: "1" for one in lines})
+    answers.write_bytes(codecs.BOM_UTF8 + answers.read_bytes())  # as Windows writes it
+    scores = ctlpp.score(data, answers, tmp_path / "run", name="one", seed=some["seed"])
+    assert (scores.faults(), read_run(tmp_path / "run").seeds[0].number) == ({}, 3)
+
+
 def test_mistakes_in_arguments_are_named(data: ctlpp.Dataset, tmp_path: Path) -> None:
     file, out = write(tmp_path / "answers.jsonl", {"x": "1"}), tmp_path / "q"
+    wrong: Any = ["ood"]
+    none: Any = None
+    half: Any = 1.5
     for call, message in (
         (lambda: ctlpp.ask(data, out, style="x"), "style x: choose from tables, examples"),
         (lambda: ctlpp.ask(data, out, style="examples", shots=0), "shots 0: the style examples shows"),
         (lambda: ctlpp.ask(data, out, shots=-1), "shots -1: must be a whole number from 0 to 1,000,000"),
+        (lambda: ctlpp.ask(data, out, shots=True), "shots True: must be a whole number from 0 to 1,000,000"),
+        (lambda: ctlpp.ask(data, out, finetune=-1), "finetune -1: must be a whole number from 0 to"),
+        (lambda: ctlpp.ask(data, out, seed=-1), "seed -1: must be a whole number from 0 to 4,294,967,295"),
+        (lambda: ctlpp.ask(data, out, splits=()), "splits: name at least one to ask about"),
+        (lambda: ctlpp.ask(data, out, style=wrong), "style ['ood']: choose from tables, examples"),
+        (lambda: ctlpp.ask(wrong, out), "this list is neither a dataset nor the path of one"),
         (lambda: ctlpp.ask(data, out, shots=500), "shots 500: train has only"),
         (lambda: ctlpp.ask(data, out, format="x"), "format x: choose from plain, chat, lm-eval"),
         (lambda: ctlpp.ask(data, out, splits=["x"]), "unknown split 'x': choose from train"),
         (lambda: ctlpp.score(data, file, out, name=" "), "name ' ': must be printable"),
+        (lambda: ctlpp.score(data, file, out, name=wrong), "name ['ood']: must be printable text"),
+        (lambda: ctlpp.score(data, [], out, name="x"), 'answers: name files of lines like {"id": "…"'),
+        (lambda: ctlpp.score(data, none, out, name="x"), "answers: name files of lines like"),
+        (lambda: ctlpp.score(data, file, out, name="x", seed=half), "seed 1.5: must be a whole number"),
         (lambda: ctlpp.score(data, file, out, name="x", seed=-1), "seed -1: must be a whole number"),
         (lambda: ctlpp.score(data, file, out, name="x", reading="x"), "reading x: choose from strict, len"),
         (lambda: ctlpp.score(data, tmp_path / "no", out, name="x"), "no cannot be read (No such file"),

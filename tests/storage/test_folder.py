@@ -16,6 +16,7 @@ from ctlpp.benchmark.dataset import generate
 from ctlpp.benchmark.graph import IN, Graph, VariantSpec, function_names
 from ctlpp.benchmark.variants import ORDERS, PROTOCOLS, VARIANTS
 from ctlpp.storage import folder as module
+from ctlpp.storage.card import dataset_card
 from ctlpp.storage.folder import SCHEMA, digest, lines, load, parse, rows, to_table
 from ctlpp.storage.proof import check
 
@@ -213,3 +214,5 @@ def test_the_card_says_what_is_in_the_folder(originals: Folders) -> None:
     assert "- 1K<n<10K" in header
     assert f"| `iid` | 60 | {entries_of(folder)['iid']['in_train']} | 2, 4 |" in body
     assert "IN → a1, b1; a1 → a2, o; b1 → b2, o" in body
+    largest = {"examples": 10**9, "by_length": {"2": 10**9}, "file": "train.parquet"}
+    assert "- 1B<n<10B" in dataset_card(load(folder).task, {}, {"train": largest})

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import ctlpp
+from ctlpp.files import UserError
 
 pytest.importorskip("huggingface_hub")
 
@@ -139,3 +140,13 @@ def test_what_cannot_be_found_is_one_line(python: Callable[[str], list[str]]) ->
         ValueError, match=r"^hf://ctl: write it as hf://owner/name, or hf://owner/name@revision$"
     ):
         ctlpp.load("hf://ctl")
+
+
+def test_a_full_disk_is_not_blamed_on_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise UserError("cannot write")
+
+    monkeypatch.setattr("ctlpp.storage.hub.save", fail)
+    sizes: Any = {"symbols": 4, "functions": 8, "max_length": 3, "train": 200, "iid": 20, "ood": 20}
+    with pytest.raises(UserError, match=r"^cannot write$"):
+        ctlpp.generate("R", protocol="clean", **sizes).push("hf://someone/ctl")

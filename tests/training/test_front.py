@@ -19,6 +19,7 @@ from torch.utils.data import DataLoader
 
 import ctlpp
 from ctlpp.files import UserError
+from ctlpp.runs.history import Notes
 
 SMALL: Any = {"symbols": 4, "functions": 8, "max_length": 3, "train": 200, "iid": 20, "ood": 20}
 
@@ -70,17 +71,34 @@ def test_what_is_plainly_meant_is_accepted(
     assert heard.started == [0]
     assert one.history.lengths("ood") == [5]
     assert ctlpp.accuracy(one.crowd.member(1), {"ood": alone["ood"]})["ood"][0] == one.table()[0]["ood"]
-    found, expected = ctlpp.analyze(run, data.task), ctlpp.analyze(run.crowd, data.task)
+    found, expected = ctlpp.analyze(run, data), ctlpp.analyze(run.crowd, data.task)
     assert (found.answers == expected.answers).all()
+    assert ctlpp.evaluate(run, data, "any").equals(ctlpp.evaluate(run, data, ["any"]))
+    named = ctlpp.train(Tiny, data, seeds=[1], recipe=replace(RECIPE, steps=2), curriculum="short_first")
+    assert named.config["recipe"]["curriculum"] == "short_first"
 
 
 def test_what_cannot_be_meant_is_one_sentence_in_words_of_python(data: ctlpp.Dataset, run: Any) -> None:
     thing: Any = data
+    tokens, targets = data.tensors("ood")[2]
+    matrix: Any = tokens
     for call, line in (
         (lambda: ctlpp.generate("R", symbol=4), "unknown setting 'symbol': choose from symbols, functions,"),
         (lambda: ctlpp.accuracy(run, data), "this Run has many seeds: give run.crowd.member(seed)"),
         (lambda: ctlpp.analyze(thing, data.task), "model of type Dataset: give a run, a crowd, a module, or"),
+        (lambda: ctlpp.accuracy(thing, data), "model of type Dataset: give a module or function of tokens"),
+        (lambda: ctlpp.evaluate(thing, data), "this Dataset is neither a run nor the path of one"),
+        (lambda: ctlpp.evaluate(run.crowd.member(7), data), "this Tiny is one model, not a run: use ctl"),
+        (lambda: run.evaluate({"own": (tokens + 9, targets)}), "split 'own': tokens up to 21, the model has"),
+        (lambda: ctlpp.load(run), "this Run is neither a dataset nor the path of one"),
         (lambda: data.task.vocabulary.decode([0, -1]), "no token has the id -1: use 0 to 12"),
+        (lambda: data.task.vocabulary.decode(matrix), "the ids are no single sequence: "),
+        (lambda: ctlpp.train(Tiny, {}), "there is no split 'train' to learn from: the splits are none"),
+        (lambda: ctlpp.train(Tiny, {"train": (tokens - 1, targets)}), "split 'train': give {length: (tokens"),
+        (lambda: ctlpp.train(Tiny, data, resume=True), "resume=True: name the run folder, too, as out"),
+        (lambda: ctlpp.train(Tiny, data, observers=[Notes]), "observer Notes is a class: give Notes()"),
+        (lambda: ctlpp.train("gru", data, sizes={"width": "8"}), "size width='8': use a whole number from"),
+        (lambda: ctlpp.train("gru", data, recipe={"steps": "3"}), "steps '3': must be a whole number, 1 or"),
     ):
         with pytest.raises(UserError, match=f"^{re.escape(line)}"):
             call()
@@ -171,7 +189,7 @@ def test_training_begins_with_given_weights(data: ctlpp.Dataset, run: ctlpp.Run,
         ctlpp.train(Tiny, other, seeds=[7, 0], **still, out=tmp_path / "run", resume=True)
     cases: list[tuple[Any, str]] = [
         (3, "start of type int: give a run, its folder, a module or its state"),
-        (run, "no seed 3 in this crowd: choose from 0, 7"),
+        (run, "start: that run has no seed 3 to begin with: its seeds are 0,7"),
         (
             torch.nn.Linear(2, 2),
             "start: these weights are of another model: embed.weight is missing, in the model (13, 8)",

@@ -35,6 +35,7 @@ from ctlpp.analysis.interchange import (
     subsample,
 )
 from ctlpp.analysis.states import Advance, Layout, PatchableModel, activations, answers, in_parts, pick
+from ctlpp.benchmark.dataset import Dataset
 from ctlpp.benchmark.task import Task
 from ctlpp.files import UserError
 from ctlpp.models.zoo import Factory
@@ -93,7 +94,7 @@ class Analysis:
 
 def analyze(
     model: Run | Crowd | nn.Module | Callable[[Tensor], Tensor],
-    task: Task,
+    task: Task | Dataset,
     *,
     bases: int | None = 1,
     start: Progress = no_progress,
@@ -102,7 +103,7 @@ def analyze(
 
     Args:
         model: A run, its crowd, a module, or any callable.
-        task: The task that it was trained on, such as `data.task`.
+        task: The task that it was trained on, or its dataset.
         bases: On how many of a consumer's inputs interchange tries each donor's state; None for all of
             another value.
         start: For a progress bar: it is called with the number of seeds, and what it returns with
@@ -113,7 +114,7 @@ def analyze(
     """
     model = model.crowd if isinstance(model, Run) else model
     crowd = model if isinstance(model, Crowd) else as_crowd(model)
-    inputs = Inputs(task)
+    inputs = Inputs(task.task if isinstance(task, Dataset) else task)
     most = count_turns(inputs)
     if bases is not None and not 1 <= bases <= most:
         raise UserError(

@@ -81,6 +81,8 @@ class Vocabulary:
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of a sequence of ids; end tokens are left out."""
+        if getattr(ids, "ndim", 1) != 1:
+            raise UserError("the ids are no single sequence: decode one at a time")
         known = [plain(i) for i in ids]
         if unknown := [i for i in known if i not in range(self.size)]:
             raise UserError(f"no token has the id {unknown[0]}: use 0 to {self.end}")

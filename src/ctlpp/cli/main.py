@@ -100,6 +100,9 @@ def program() -> None:
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
         raise
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):  # a second one ends what little is left
+            signal.signal(number, signal.SIG_DFL)
 
 
 def main() -> None:

@@ -148,7 +148,7 @@ def _check_sizes(model: str, factory: Callable[..., nn.Module], chosen: Sizes, e
             raise UserError(f"‹size› {name}={value}: {model} has no {name}; choose from {', '.join(known)}")
         fits, rule = _RULES[known[name]]
         if not fits(value):
-            raise UserError(f"‹size› {name}={value}: use {rule}")
+            raise UserError(f"‹size› {name}={value!r}: use {rule}")
     width, heads = every.get("width", 1), every.get("heads", 1)
     if width % heads and "heads" in chosen:
         raise UserError(f"‹size› heads={heads}: must divide the width, {width}")

@@ -32,14 +32,17 @@ from ctlpp.questions.questions import (
     QuestionForm,
     answer_patterns,
     case_flag,
+    check_choice,
     checksum,
     list_questions,
+    read_number,
     rename,
 )
 from ctlpp.runs.folder import FORMAT
 from ctlpp.runs.history import History, Score
 from ctlpp.statistics.summary import share_interval
 from ctlpp.storage.folder import load, task_to_dict
+from ctlpp.words import GREATEST_SEED
 
 READINGS = ("strict", "lenient")
 FAULTS = {  # why an answer cannot be read strictly
@@ -83,11 +86,14 @@ class Reader:
         return Reading(None, last, "text" if len(found) == 1 else "several")
 
 
-def read_answers(paths: Sequence[Path]) -> dict[str, str]:
+def read_answers(paths: Sequence[Path | str]) -> dict[str, str]:
     """Answers by id, from JSON lines with `id` and `answer`, or from the samples that lm-eval logs."""
+    listed = isinstance(paths, Sequence) and all(isinstance(path, str | Path) for path in paths)
+    if not listed or not paths:
+        raise UserError(f"‹answers›: name files of lines like {LINE}")
     answers: dict[str, str] = {}
     for path in paths:
-        for number, line in enumerate(_lines(path), start=1):
+        for number, line in enumerate(_lines(Path(path)), start=1):
             if line.strip():
                 id, answer = _parse(line, f"{path}: line {number}")
                 if answers.setdefault(id, answer) != answer:
@@ -112,7 +118,7 @@ def _lines(path: Path) -> Iterator[bytes]:
 def _parse(line: bytes, where: str) -> tuple[str, str]:
     """Id and answer in a line, which may be a sample that lm-eval has logged."""
     try:
-        content = json.loads(line.decode("utf-8"))
+        content = json.loads(line.decode("utf-8-sig"))
         sampled = "doc" in content
         id = content["doc"]["id"] if sampled else content["id"]
         answer = content["resps"][0][0] if sampled else content["answer"]
@@ -187,17 +193,25 @@ def _read_ids(dataset: Dataset, answers: Iterable[str]) -> tuple[QuestionForm, l
     asked: dict[QuestionForm, str] = {}
     splits: set[str] = set()
     for id in answers:
-        if (parts := ID.fullmatch(id)) is None:
-            raise UserError(f"id {id[:80]!r} is not one that `ctlpp ask` writes; take the ids as they are")
-        split, _, style, shots, names, limit, check = parts.groups()
+        split, form, check = _parse_id(id)
         if split not in splits and check != checksum(dataset, split):
             raise UserError(f"id {id[:80]!r} asks about other data: name the dataset of the questions")
         splits.add(split)
-        asked[QuestionForm(style=style, shots=int(shots), names=names, limit=int(limit))] = id
+        asked[form] = id
     if len(asked) > 1:
         one, other, *_ = asked.values()
         raise UserError(f"{one[:80]} and {other[:80]} were asked in different ways: score them one by one")
     return next(iter(asked)), [split for split in dataset.splits if split in splits]
+
+
+def _parse_id(id: str) -> tuple[str, QuestionForm, str]:
+    """A question's split, how it was asked, and the checksum of its split."""
+    try:
+        split, _, style, shots, names, limit, check = ID.fullmatch(id).groups()  # type: ignore[union-attr]
+        return split, QuestionForm(style=style, shots=int(shots), names=names, limit=int(limit)), check
+    except (AttributeError, UserError) as error:
+        ours = "is not one that `ctlpp ask` writes; take the ids as they are"
+        raise UserError(f"id {id[:80]!r} {ours}") from error
 
 
 def score(
@@ -224,14 +238,12 @@ def score(
     Returns:
         The scores by split, length and kind of pair, in both readings.
     """
-    if reading not in READINGS:
-        raise UserError(f"‹reading› {reading}: choose from {', '.join(READINGS)}")
-    if not name.strip() or not name.isprintable() or len(name) > 100:
-        raise UserError(f"‹name› {name[:100]!r}: must be printable, and at most 100 letters")
-    if not 0 <= seed < 2**32:
-        raise UserError(f"‹seed› {seed}: must be a whole number from 0 to {2**32 - 1}")
+    check_choice("reading", reading, READINGS)
+    if not isinstance(name, str) or not name.strip() or not name.isprintable() or len(name) > 100:
+        raise UserError(f"‹name› {repr(name)[:100]}: must be printable text of at most 100 letters")
+    seed = read_number("seed", seed, GREATEST_SEED)
     check_folder(SCORED, Path(out), force=force)
-    given = read_answers([Path(path) for path in ([answers] if isinstance(answers, str | Path) else answers)])
+    given = read_answers([answers] if isinstance(answers, str | Path) else answers)
     dataset = data if isinstance(data, Dataset) else load(data)
     scores = compare_answers(dataset, given)
     with write_folder(SCORED, Path(out), force=force) as folder:

@@ -41,6 +41,7 @@ from ctlpp.benchmark.sampling import Stream
 from ctlpp.benchmark.task import Task
 from ctlpp.files import FolderKind, UserError, check_folder, write_folder, write_json
 from ctlpp.storage.folder import digest, load, rows
+from ctlpp.words import GREATEST_SEED, as_names, plain
 
 STYLES = ("tables", "examples")  # what a prompt shows: the function tables, or solved examples only
 NAMES = ("own", "words", "digits")
@@ -68,15 +69,26 @@ class QuestionForm:
     limit: int = 0  # questions per split; 0 for all
 
     def __post_init__(self) -> None:
-        for name, choices in (("style", STYLES), ("names", NAMES)):
-            if getattr(self, name) not in choices:
-                raise UserError(f"‹{name}› {getattr(self, name)}: choose from {', '.join(choices)}")
+        check_choice("style", self.style, STYLES)
+        check_choice("names", self.names, NAMES)
         for name in ("shots", "limit"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or not 0 <= value <= MOST:
-                raise UserError(f"‹{name}› {value}: must be a whole number from 0 to {MOST:,}")
+            object.__setattr__(self, name, read_number(name, getattr(self, name)))
         if self.style == "examples" and not self.shots:
             raise UserError("‹shots› 0: the style examples shows nothing else; show at least one")
+
+
+def check_choice(name: str, value: object, choices: Sequence[str]) -> None:
+    """Raise UserError if an argument is none of its choices."""
+    if value not in choices:
+        raise UserError(f"‹{name}› {value}: choose from {', '.join(choices)}")
+
+
+def read_number(name: str, value: Any, most: int = MOST) -> int:
+    """An argument that is a whole number, perhaps one of NumPy's."""
+    number = plain(value)
+    if type(number) is not int or not 0 <= number <= most:
+        raise UserError(f"‹{name}› {value!r}: must be a whole number from 0 to {most:,}")
+    return number
 
 
 @dataclass(frozen=True)
@@ -167,7 +179,7 @@ class Prompter:
     def plain(self, question: str) -> str:
         """The prompt as one text, to be continued with a space and the answer."""
         lines = [f"{asked} {answer}" for asked, answer in self.shots]
-        return "\n".join([*([self.rules] if self.rules else []), *lines, question])
+        return "\n".join(filter(None, [self.rules, *lines, question]))
 
     def chat(self, question: str) -> list[dict[str, str]]:
         """The prompt as messages: the rules from the system, solved examples as turns."""
@@ -196,7 +208,7 @@ def ask(
     shots: int | None = None,
     format: str = "plain",
     names: str = "own",
-    splits: Sequence[str] = ("iid", "ood"),
+    splits: str | Sequence[str] = ("iid", "ood"),
     limit: int = 0,
     seed: int = 0,
     finetune: int = 10_000,
@@ -220,14 +232,17 @@ def ask(
     Returns:
         The number of questions by split.
     """
-    shots = DEFAULT_SHOTS.get(style, 0) if shots is None else shots
+    check_choice("style", style, STYLES)
+    check_choice("format", format, FORMATS)
+    shots = DEFAULT_SHOTS[style] if shots is None else shots
     form = QuestionForm(style=style, shots=shots, names=names, limit=limit)
-    if format not in FORMATS:
-        raise UserError(f"‹format› {format}: choose from {', '.join(FORMATS)}")
+    seed, finetune = read_number("seed", seed, GREATEST_SEED), read_number("finetune", finetune)
     check_folder(QUESTIONS, Path(out), force=force)
     dataset = data if isinstance(data, Dataset) else load(data)
     renamed, prompter = rename(dataset.task, names), Prompter.of(dataset, form, seed)
-    asked = {split: list_questions(dataset, split, form) for split in splits}
+    asked = {split: list_questions(dataset, split, form) for split in as_names(splits)}
+    if not asked:
+        raise UserError("‹splits›: name at least one to ask about")
     with write_folder(QUESTIONS, Path(out), force=force) as folder:
         if format == "lm-eval":
             _write_harness(folder, asked, prompter, [renamed[symbol] for symbol in dataset.task.symbols])
@@ -240,7 +255,7 @@ def ask(
             train = list_questions(dataset, "train", QuestionForm(names=names, limit=finetune))
             alone = Prompter(prompter.rules, ())
             _write_lines(folder / "finetune.jsonl", (_finetune_line(alone, format, one) for one in train))
-        about = {"format": format, **asdict(form), "seed": seed, "splits": list(splits)}
+        about = {"format": format, **asdict(form), "seed": seed, "splits": list(asked)}
         about |= {"names_of": renamed} if names != "own" else {}
         write_json(folder / QUESTIONS.mark, about)
     return {split: len(questions) for split, questions in asked.items()}

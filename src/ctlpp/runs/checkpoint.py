@@ -107,6 +107,8 @@ def last(run: Path) -> Checkpoint:
 def check_kept(run: Path, remedy: str = "train it again in a new folder") -> None:
     """Raise UserError if a run is finished and its checkpoint was not kept."""
     if (run / "result.json").is_file() and not any((run / "checkpoint").glob("step-*.json")):
+        if (run / "answers.parquet").is_file():
+            raise UserError(f"{run} has scored answers and no model: name a run that was trained")
         lost = f"the run in {run} is finished, and only its small files were kept, not its checkpoint"
         raise UserError(f"{lost}: {remedy}")
 

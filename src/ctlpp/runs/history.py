@@ -257,6 +257,8 @@ def read_observers(given: Any) -> tuple[object, ...]:
     """Several observers, one, or none. Refuses one with a method that nothing calls, or without any."""
     observers = tuple(given or ()) if isinstance(given, Iterable | None) else (given,)
     for observer in observers:
+        if isinstance(observer, type):
+            raise UserError(f"observer {observer.__name__} is a class: give {observer.__name__}()")
         methods = [name for name in dir(observer) if name.startswith("on_")]
         unknown = [name for name in methods if name not in EVENTS]
         if unknown or not methods:

@@ -20,7 +20,7 @@ SPLITS = {
     "shared_path": "only pairs of a stage-1 function and a shared one, on symbols seen in training",
     "unseen_symbols": "only pairs of a stage-1 function and a shared one, on symbols that training excludes",
 }
-SIZES = ("n<1K", "1K<n<10K", "10K<n<100K", "100K<n<1M", "1M<n<10M", "10M<n<100M", "100M<n<1B")
+SIZES = ("n<1K", "1K<n<10K", "10K<n<100K", "100K<n<1M", "1M<n<10M", "10M<n<100M", "100M<n<1B", "1B<n<10B")
 
 CARD = """\
 ---

@@ -83,6 +83,8 @@ def load(folder: str | Path) -> Dataset:
     Raises:
         UserError: If a file is missing, damaged or was changed.
     """
+    if not isinstance(folder, str | Path):
+        raise UserError(f"this {type(folder).__name__} is neither a dataset nor the path of one")
     if str(folder).startswith("hf://"):
         from ctlpp.storage.hub import pull
 

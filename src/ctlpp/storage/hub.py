@@ -64,6 +64,8 @@ def _hub(address: str) -> Iterator[tuple[Any, str, str | None]]:
         raise UserError(f"{address}: huggingface_hub is not installed; pip install 'ctlpp[hub]'") from error
     try:
         yield hub, found[1], found[2]
+    except UserError:
+        raise
     except Exception as error:  # of the library, of the one beneath it, of the network
         why = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
         remedy = "check the name, the network, and that you are logged in"

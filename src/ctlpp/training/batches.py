@@ -34,6 +34,7 @@ from ctlpp.storage.folder import load, task_to_dict
 from ctlpp.training.curriculum import Curriculum
 from ctlpp.training.recipe import Recipe
 from ctlpp.training.streams import BATCHES, seed_keys
+from ctlpp.words import as_names
 
 Split = dict[int, tuple[Tensor, Tensor]]  # length -> tokens (N, T), targets (N,)
 
@@ -51,7 +52,7 @@ class Data:
     task: dict[str, Any] | None = None  # as in task.json, without the splits
 
 
-def read_data(data: Any, splits: Sequence[str] | None = None, *, train: bool = True) -> Data:
+def read_data(data: Any, splits: str | Sequence[str] | None = None, *, train: bool = True) -> Data:
     """Splits of a dataset, its folder or a dictionary. splits: those to evaluate, by default iid and ood.
 
     train: whether that split is needed, too.
@@ -60,7 +61,10 @@ def read_data(data: Any, splits: Sequence[str] | None = None, *, train: bool = T
     names = list(data if isinstance(data, Mapping) else data.splits)
     usual = [name for name in ("iid", "ood", "ood_independent") if name in names]
     default = usual or [name for name in names if name != "train"]
-    held_out = tuple(default if splits is None else splits)
+    held_out = as_names(default if splits is None else splits)
+    if train and "train" not in names:
+        found = ", ".join(map(str, names)) or "none"
+        raise UserError(f"there is no split 'train' to learn from: the splits are {found}")
     tensors = read_splits(data, [*["train"] * train, *held_out])
     if TRAINING in tensors:
         raise UserError(f"a split cannot be called {TRAINING!r}: that is the name of the training loss")
@@ -92,10 +96,10 @@ def open_data(data: Any) -> Any:
     return data
 
 
-def read_splits(data: Any, names: Sequence[str] | None = None) -> dict[str, Split]:
+def read_splits(data: Any, names: str | Sequence[str] | None = None) -> dict[str, Split]:
     """The tensors of some splits of what `open_data` gives, by default of all but train."""
     every = data if isinstance(data, Mapping) else data.splits
-    wanted = [name for name in every if name != "train"] if names is None else names
+    wanted = [name for name in every if name != "train"] if names is None else as_names(names)
     if unknown := [name for name in wanted if name not in every]:
         raise UserError(f"unknown split {unknown[0]!r}: choose from {', '.join(map(str, every))}")
     if data is every:
@@ -111,14 +115,25 @@ def _read_own_split(name: str, split: Any) -> Split:
     except (TypeError, ValueError, AttributeError, IndexError, RuntimeError):
         found = {}
     if not found or not all(_is_labelled(*pair) for pair in found.values()):
-        kinds = "{length: (tokens, targets)} or (tokens, targets), of whole numbers (N, T) and (N,)"
+        kinds = "{length: (tokens, targets)} or (tokens, targets), of whole numbers ≥ 0, (N, T) and (N,)"
         raise UserError(f"split {name!r}: give {kinds}")
     return {n: (one.long(), two.long()) for n, (one, two) in found.items()}
 
 
 def _is_labelled(tokens: Tensor, targets: Tensor) -> bool:
-    whole = not (tokens.is_floating_point() or targets.is_floating_point())
-    return whole and tokens.ndim == 2 and targets.shape == tokens.shape[:1]
+    if tokens.ndim != 2 or targets.shape != tokens.shape[:1]:
+        return False
+    return not any(one.is_floating_point() or bool((one < 0).any()) for one in (tokens, targets))
+
+
+def check_tokens(config: dict[str, Any], splits: dict[str, Split]) -> None:
+    """Refuse tokens and targets that the model has no numbers for."""
+    most = config["vocab_size"], config["n_classes"]
+    for name, split in splits.items():
+        for pair in split.values():
+            for what, part, size in zip(("tokens", "targets"), pair, most, strict=True):
+                if part.numel() and int(part.max()) >= size:
+                    raise UserError(f"split {name!r}: {what} up to {int(part.max())}, the model has {size}")
 
 
 def check_data_matches_run(config: dict[str, Any], task: Task, run: Path | str, data: Path | str) -> None:

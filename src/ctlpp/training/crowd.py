@@ -29,7 +29,7 @@ from ctlpp.files import UserError
 from ctlpp.kernels import fast
 from ctlpp.models.zoo import Factory, make_model
 from ctlpp.training.streams import Streams, drawn_from
-from ctlpp.words import plain
+from ctlpp.words import GREATEST_SEED, plain
 
 _ALIGN = 16  # columns: every parameter starts at a multiple of 64 bytes
 
@@ -193,13 +193,13 @@ def _differing(modules: list[nn.Module], trained: set[str]) -> dict[str, Tensor]
 def read_seeds(given: Iterable[int]) -> list[int]:
     """Seeds are distinct whole numbers, at least one of them."""
     if not isinstance(given, Iterable):
-        raise UserError(f"‹seeds› {given}: give several numbers, such as range({given})")
+        raise UserError(f"‹seeds› {given}: give several numbers, such as range(5)")
     seeds = [plain(seed) for seed in given]
     if not seeds:
         raise UserError("no seeds: give at least one")
     for seed in seeds:
-        if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 2**32:
-            raise UserError(f"seed {seed!r}: must be a whole number from 0 to {2**32 - 1}")
+        if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed <= GREATEST_SEED:
+            raise UserError(f"seed {seed!r}: must be a whole number from 0 to {GREATEST_SEED}")
     if len(set(seeds)) < len(seeds):
         twice = next(seed for i, seed in enumerate(seeds) if seed in seeds[:i])
         raise UserError(f"seed {twice} is given twice: every seed once")

@@ -15,7 +15,14 @@ from torch import Tensor
 from ctlpp.files import Terminated, as_frame, write_json
 from ctlpp.runs import checkpoint
 from ctlpp.runs.history import TRAINING, History, Score, StepStats, tell, to_table
-from ctlpp.training.batches import Batches, Split, check_data_matches_run, open_data, read_splits
+from ctlpp.training.batches import (
+    Batches,
+    Split,
+    check_data_matches_run,
+    check_tokens,
+    open_data,
+    read_splits,
+)
 from ctlpp.training.crowd import Crowd
 from ctlpp.training.engine import computing_with
 from ctlpp.training.step import Stepper, Tally, evaluate
@@ -51,14 +58,16 @@ class Run:
         """How many threads compute it on a CPU."""
         return int(self.config["engine"].get("threads") or 1)
 
-    def evaluate(self, data: Any, splits: Sequence[str] | None = None) -> list[Score]:
+    def evaluate(self, data: Any, splits: str | Sequence[str] | None = None) -> list[Score]:
         """Scores of all seeds on other data, as `ctlpp.evaluate` has them."""
         place, data = data if isinstance(data, str | Path) else "the dataset", open_data(data)
         if not isinstance(data, Mapping):
             check_data_matches_run(self.config, data.task, self.folder or "memory", place)
+        known = read_splits(data, splits)
+        check_tokens(self.config, known)
         tally = Tally.of(self.crowd, self.config["engine"]["seeds_at_a_time"])
         with computing_with(self.threads):
-            return evaluate(tally, read_splits(data, splits), self.step)
+            return evaluate(tally, known, self.step)
 
     def table(self) -> list[dict[str, Any]]:
         """One row per seed: its number, its last accuracy on every split, the step it diverged at or None.

@@ -111,7 +111,9 @@ class Recipe:
 
     def _check(self, name: str, right: bool, rule: str) -> None:
         if not right:
-            raise UserError(f"{f'‹{name}›' if name in _OPTIONS else name} {getattr(self, name)}: {rule}")
+            value = getattr(self, name)
+            shown = value if rule.startswith("choose") else repr(value)  # '3' is not the number 3
+            raise UserError(f"{f'‹{name}›' if name in _OPTIONS else name} {shown}: {rule}")
 
     @property
     def warmup_steps(self) -> int:

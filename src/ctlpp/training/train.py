@@ -34,7 +34,7 @@ from ctlpp.training.engine import find_device, prepare, threads_for
 from ctlpp.training.loop import Run, Training
 from ctlpp.training.recipe import OWN_CODE, Recipe, recipe_for
 from ctlpp.training.step import Stepper
-from ctlpp.words import OLD_PRESETS, plural
+from ctlpp.words import OLD_PRESETS, name_seeds, plural
 
 
 def train(
@@ -48,8 +48,8 @@ def train(
     device: str | torch.device = "auto",
     out: Path | str | None = None,
     resume: bool = False,
-    splits: Sequence[str] | None = None,
-    curriculum: Curriculum | None = None,
+    splits: str | Sequence[str] | None = None,
+    curriculum: Curriculum | str | None = None,
     start: Run | Path | str | nn.Module | Mapping[str, Tensor] | None = None,
     observers: Sequence[object] = (Notes(),),
     memory: int | None = None,
@@ -69,7 +69,8 @@ def train(
         out: The run folder, if the run is to be kept.
         resume: Go on with the run in the folder.
         splits: Those to evaluate; by default `iid` and `ood`.
-        curriculum: The chance of each example to take part, from `(progress, length, tokens)`.
+        curriculum: The chance of each example to take part, from `(progress, length, tokens)`; or a name, as
+            in a recipe.
         start: Weights to begin with. A run or its folder lends those of the same seeds; a module, or its
             `state_dict()`, is for all seeds.
         observers: Objects with some of the methods `on_start`, `on_note`, `on_step`, `on_evaluate`,
@@ -80,12 +81,16 @@ def train(
     Returns:
         The run, with the trained crowd, its settings and its history.
     """
+    if resume and out is None:
+        raise UserError("‹resume=True›: name the run folder, too, as ‹out›")
     observers = read_observers(observers)
     seeds, known, device = read_seeds(seeds), read_data(data, splits), find_device(str(device))
     preset = find_preset(preset, recipe)
     name, factory, every_size = find_model(model, preset, sizes)
     if not isinstance(recipe, Recipe):
         recipe = recipe_for(name, preset, known.variant, **(recipe or {}))
+    if isinstance(curriculum, str):
+        recipe, curriculum = replace(recipe, curriculum=curriculum), None
     recipe = _with_own_code(recipe)
     if recipe.swap and known.task and known.task["order"] != "right-to-left":
         raise UserError("swap: the data must be written right-to-left")
@@ -95,7 +100,7 @@ def train(
     batches = Batches(known.splits["train"], recipe, seeds, device, curriculum)
     if curriculum is not None:
         batches.at(0)  # one that fails does so before anything is written
-    begin = None if start is None else _first_states(start, factory)
+    begin = None if start is None else _first_states(start, factory, seeds)
     crowd = init_crowd(factory, known.vocab_size, known.n_classes, seeds, device, name, begin)
     bf16 = recipe.precision == "bf16" or (recipe.precision == "auto" and device.type == "cuda")
     stepper = Stepper(crowd, recipe, 1, bf16)
@@ -125,13 +130,16 @@ def train(
 
 
 def _first_states(
-    start: Run | Path | str | nn.Module | Mapping[str, Tensor], factory: Factory
+    start: Run | Path | str | nn.Module | Mapping[str, Tensor], factory: Factory, seeds: Sequence[int]
 ) -> Callable[[int], Mapping[str, Tensor]]:
     """The state that each seed's module begins with."""
     if isinstance(start, Path | str):
         start = load_run(start, factory)
     if isinstance(start, Run):
         crowd = start.crowd
+        if missing := [seed for seed in seeds if seed not in crowd.seeds]:
+            theirs = f"its seeds are {name_seeds(crowd.seeds)}"
+            raise UserError(f"‹start›: that run has no seed {missing[0]} to begin with: {theirs}")
         return lambda seed: crowd.member(seed).state_dict()
     state: Any = start.state_dict() if isinstance(start, nn.Module) else start
     if not isinstance(state, Mapping):
@@ -215,6 +223,8 @@ def load_run(folder: Path | str, factory: Factory | None = None, device: str = "
     Returns:
         The run, as `train` gives it.
     """
+    if not isinstance(folder, str | Path):
+        raise UserError(f"this {type(folder).__name__} is neither a run nor the path of one")
     folder = Path(folder)
     config = read_config(folder)
     tensors, facts, damaged = checkpoint.last(folder)
@@ -251,7 +261,7 @@ def load_seed(
 
 
 def evaluate(
-    run: Run | Path | str, data: Any, splits: Sequence[str] | None = None, *, device: str = "auto"
+    run: Run | Path | str, data: Any, splits: str | Sequence[str] | None = None, *, device: str = "auto"
 ) -> Any:
     """Accuracy and loss of all seeds of a run on other data, as a table.
 
@@ -266,13 +276,19 @@ def evaluate(
         A `pandas.DataFrame`, or a `pyarrow.Table` where pandas is not installed. A row for each seed, split
         and length (0: all of the split): step, seed, split, length, accuracy, loss.
     """
+    if callable(run):
+        raise UserError(f"this {type(run).__name__} is one model, not a run: use ctlpp.accuracy")
     trained = run if isinstance(run, Run) else load_run(run, device=device)
     return as_frame(to_table(trained.evaluate(data, splits)))
 
 
 @torch.no_grad()
 def accuracy(
-    model: Callable[[Tensor], Tensor], data: Any, splits: Sequence[str] | None = None, *, batch: int = 1024
+    model: Callable[[Tensor], Tensor],
+    data: Any,
+    splits: str | Sequence[str] | None = None,
+    *,
+    batch: int = 1024,
 ) -> dict[str, dict[int, float]]:
     """The share of right answers on each split, by length; length 0 stands for the whole split.
 
@@ -290,6 +306,8 @@ def accuracy(
     if isinstance(given, Run | Crowd):
         one = "run.crowd.member(seed)" if isinstance(given, Run) else "crowd.member(seed)"
         raise UserError(f"this {type(given).__name__} has many seeds: give {one}, or use ctlpp.evaluate")
+    if not callable(given):
+        raise UserError(f"model of type {type(given).__name__}: give a module or function of tokens")
     known, shares = read_data(data, splits, train=False), {}
     training = isinstance(model, nn.Module) and model.training
     if isinstance(model, nn.Module):
