@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from ctlpp.training.crowd import Crowd
 from ctlpp.training.recipe import Recipe
 
 Splits = dict[str, dict[int, tuple[Tensor, Tensor]]]
@@ -43,6 +44,12 @@ def tiny_splits() -> Splits:
         tokens = {length: torch.randint(8, (count, length + 2), generator=drawn) for length in (1, 2, 3)}
         splits[name] = {length: (x, x.amax(1) // 2) for length, x in tokens.items()}
     return splits
+
+
+def assert_same_seed(one: Crowd, other: Crowd, seed: int) -> None:
+    """Its weights and buffers are the same in both crowds."""
+    left, right = one.member(seed).state_dict(), other.member(seed).state_dict()
+    torch.testing.assert_close(left, right, rtol=1e-4, atol=1e-6)
 
 
 @pytest.fixture

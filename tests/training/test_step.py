@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from tests.training.conftest import Tiny
+from tests.training.conftest import Tiny, assert_same_seed
 from torch import Tensor, nn
 
-from ctlpp.training.crowd import Crowd, init_crowd
+from ctlpp.training.crowd import init_crowd
 from ctlpp.training.recipe import Recipe
 from ctlpp.training.step import Stepper, Tally, evaluate
 from ctlpp.training.streams import drawn_from
@@ -30,11 +30,6 @@ def trained(seeds: list[int], recipe: Recipe = RECIPE, group: int = 9, **how: An
     for step in range(6):
         stepper.step(step, *batch(step))
     return stepper
-
-
-def assert_same_seed(one: Crowd, other: Crowd, seed: int) -> None:
-    left, right = one.member(seed).state_dict(), other.member(seed).state_dict()
-    torch.testing.assert_close(left, right, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize(("optimizer", "clip"), [("adamw", 0.05), ("adam", 0.0), ("adam", 100.0)])
