@@ -111,31 +111,6 @@ def test_a_model_goes_on_with_what_an_edit_gives_it(name: str) -> None:
     assert not torch.allclose(model(tokens[1]), expected)
 
 
-@pytest.mark.parametrize("name", ["ndr", "transformer", "lstm", "gru"])
-def test_under_vmap_an_edit_sees_the_seeds_first_and_may_differ_between_them(name: str) -> None:
-    models, tokens = [build(name, 9, 4, "quick").eval() for _ in range(3)], torch.randint(9, (B, T))
-    params, buffers = stack_module_state(models)
-    factors = torch.tensor([1.0, 0.0, 2.0])
-
-    def scale(activation: str, index: int, value: Tensor) -> Tensor:
-        chosen = activation in CARRIED[name] and index == 1
-        return value * factors.view(3, *[1] * (value.ndim - 1)) if chosen else value
-
-    with editing(scale):
-        crowd = vmap(lambda p, b: functional_call(models[0], (p, b), (tokens,)))(params, buffers)
-    for factor, model, of_seed in zip(factors, models, crowd, strict=True):
-        with editing(lambda a, i, v, x=factor: v * x if a in CARRIED[name] and i == 1 else v):  # type: ignore[misc]
-            torch.testing.assert_close(of_seed, model(tokens))
-
-
-def test_an_edit_may_change_the_number_of_examples_on_the_way() -> None:
-    model, tokens = build("ndr", 9, 4, "quick").eval(), torch.randint(9, (B, T))
-    with recording() as seen:
-        expected = model(tokens)
-    with editing(lambda name, index, value: seen["state"][2] if (name, index) == ("state", 2) else value):
-        torch.testing.assert_close(model(tokens[:1]), expected)
-
-
 def test_another_thread_is_not_looked_at() -> None:
     other = torch.zeros(2)
     with recording() as seen, editing(lambda name, index, value: value + 1):
