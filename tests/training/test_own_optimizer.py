@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 import torch
-from tests.training.conftest import RECIPE, Tiny
+from tests.training.conftest import RECIPE, Tiny, assert_same_alone_and_resumed
 from torch import Tensor, nn
 
 from ctlpp.training.crowd import init_crowd
-from ctlpp.training.loop import Interrupted
 from ctlpp.training.optimizer import OwnOptimizer
 from ctlpp.training.train import train
 
@@ -62,20 +61,7 @@ def test_a_seed_is_the_same_alone_and_among_others_and_after_a_resume(
     make: Any, together: bool, splits: Any, tmp_path: Path
 ) -> None:
     assert OwnOptimizer(init_crowd(Tiny, 9, 4, [0, 1]), make, 0.1).together == together
-    recipe = replace(RECIPE, optimizer=make)
-    whole = train(Tiny, splits, seeds=[0, 7, 2], recipe=recipe)
-    alone = train(Tiny, splits, seeds=[7], recipe=recipe)
-    assert torch.allclose(alone.crowd.weights[0], whole.crowd.weights[1], atol=1e-6)
-
-    def leave(step: int, scores: object) -> None:
-        if step == 10:
-            raise KeyboardInterrupt
-
-    usual: Any = {"seeds": [0, 7, 2], "recipe": recipe, "out": tmp_path / "run"}
-    with pytest.raises(Interrupted):
-        train(Tiny, splits, **usual, observers=[SimpleNamespace(on_evaluate=leave)])
-    again = train(Tiny, splits, **usual, resume=True)
-    assert torch.equal(again.crowd.weights, whole.crowd.weights)
+    assert_same_alone_and_resumed(tmp_path / "run", Tiny, splits, recipe=replace(RECIPE, optimizer=make))
 
 
 class Fragile(Tiny):

@@ -45,6 +45,18 @@ class Auxiliary(Tiny):
         return F.cross_entropy(self(tokens), targets) + 0.5 * error
 
 
+class Standard(Tiny):
+    """A layer of the library; the biases of its keys would drift by rounding alone."""
+
+    def __init__(self, vocab_size: int, n_classes: int) -> None:
+        super().__init__(vocab_size, n_classes)
+        self.hidden = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, bias=False)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        logits: Tensor = self.classify(self.hidden(self.embed(tokens)).mean(1))
+        return logits
+
+
 class Normed(Tiny):
     """Batch statistics are buffers that training changes."""
 
@@ -53,9 +65,13 @@ class Normed(Tiny):
         self.hidden = nn.BatchNorm1d(8)
 
 
-@pytest.mark.parametrize("factory", [Annealed, Auxiliary, Normed])
-def test_a_seed_has_its_own_loss_schedule_and_buffers_alone_and_in_a_crowd(factory: Any, splits: Any) -> None:
-    crowd, alone = (train(factory, splits, seeds=seeds, recipe=RECIPE).crowd for seeds in ([0, 1, 2], [1]))
+@pytest.mark.parametrize("factory", [Annealed, Auxiliary, Standard, Normed])
+@pytest.mark.parametrize("order", ["shared", "per_seed"])
+def test_own_losses_schedules_layers_and_buffers_are_the_same_alone_and_in_a_crowd(
+    factory: Any, order: str, splits: Any
+) -> None:
+    recipe = replace(RECIPE, batch_order=order)
+    crowd, alone = (train(factory, splits, seeds=seeds, recipe=recipe).crowd for seeds in ([0, 1, 2], [1]))
     assert crowd.vectorised
     assert ("hidden.running_mean" in crowd.seed_buffers) == (factory is Normed)
     assert_same_seed(crowd, alone, 1)
