@@ -45,9 +45,6 @@ def test_all_seeds_are_evaluated_in_one_call_from_memory_or_folders(
     assert ctlpp.evaluate(run, str(tmp_path / "data")).equals(frame)
     alone = ctlpp.evaluate(run, {"any": data.tensors("any")}, ["any"])
     assert alone.equals(frame[frame["split"] == "any"].reset_index(drop=True))
-    others = ctlpp.generate("R", protocol="clean", seed=1, **SMALL)
-    with pytest.raises(ValueError, match=r"^the dataset has other functions than the run in .* \(a\); use i"):
-        ctlpp.evaluate(run, others)
 
 
 def test_what_is_plainly_meant_is_accepted(

@@ -61,15 +61,6 @@ def test_a_swap_is_as_if_the_others_prefix_had_been_read(name: str) -> None:
     assert not torch.equal(as_read, tokens)
 
 
-def test_every_example_finds_another_one_of_its_value_if_there_is_one() -> None:
-    values = torch.randint(5, (200,))
-    values[7] = 9
-    donors = swap.find_donors(values)
-    assert torch.equal(values[donors], values)
-    assert sorted(donors.tolist()) == list(range(200))
-    assert (donors == torch.arange(200)).nonzero().flatten().tolist() == [7]
-
-
 def test_nothing_of_the_ood_split_leaks_into_training(data: Dataset) -> None:
     splits = {name: data.tensors(name) for name in ("train", "iid", "ood")}
     other = {length: (tokens.flip(0), 3 - targets) for length, (tokens, targets) in splits["ood"].items()}
