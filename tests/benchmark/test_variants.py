@@ -84,13 +84,16 @@ def test_restrictions_are_as_defined() -> None:
         assert abs(sizes[0] - sizes[1]) <= 1, "neither path gets more of the odd ones"
 
 
-def test_every_overlap_is_used_equally_often() -> None:
+def test_every_overlap_is_used_equally_often_and_the_seed_changes_restrictions_but_not_groups() -> None:
     times: Counter[int] = Counter()
-    for seed in range(50):
-        rules = [set(rule.symbols) for rule in staged(8, 32, 8, 3, seed).train.restrictions]
+    specs = [staged(8, 32, 8, 3, seed) for seed in range(50)]
+    for spec in specs:
+        rules = [set(rule.symbols) for rule in spec.train.restrictions]
         for one, other in zip(rules[::2], rules[1::2], strict=True):
             times.update(one & other)
     assert set(times.values()) == {50 * 8 * 3 // 8}
+    assert len({spec.train.restrictions for spec in specs}) == 50
+    assert len({str(spec.groups) for spec in specs}) == 1
 
 
 def test_shared_path_goes_from_stage_1_to_shared_functions_on_symbols_seen_in_training() -> None:

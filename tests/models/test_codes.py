@@ -7,12 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ctlpp.benchmark.dataset import generate
-from ctlpp.benchmark.task import Task
 from ctlpp.models.codes import MISS, PermRNN, SymRNN, harden, sinkhorn
 from ctlpp.models.slots import Slots
-
-SMALL = {"symbols": 4, "functions": 8, "max_length": 4, "train": 300, "iid": 20, "ood": 50, "fill": 0.9}
 
 
 def test_moves_are_doubly_stochastic_and_become_permutations_as_they_cool() -> None:
@@ -44,12 +40,15 @@ def test_symrnn_knows_nothing_between_steps_but_the_distribution(hard: bool) -> 
     torch.testing.assert_close(model(tokens), torch.stack(expected))
 
 
-@pytest.mark.parametrize(("codes", "training"), [(None, True), (6, True), (None, False)])
+@pytest.mark.parametrize(
+    ("codes", "training", "from_end"),
+    [(None, True, True), (6, True, True), (None, False, True), (None, True, False)],
+)
 def test_permrnn_multiplies_its_matrices_in_the_order_of_application(
-    codes: int | None, training: bool
+    codes: int | None, training: bool, from_end: bool
 ) -> None:
     """At test every code goes where its share is largest."""
-    model = PermRNN(9, 4, codes=codes).train(training)
+    model = PermRNN(9, 4, codes=codes, from_end=from_end).train(training)
     torch.nn.init.normal_(model.moves)
     model.progress.fill_(0.5)
     M = sinkhorn(model.moves / 0.55, 5) if training else F.one_hot(model.matrices().argmax(1)).mT.float()
@@ -60,7 +59,8 @@ def test_permrnn_multiplies_its_matrices_in_the_order_of_application(
         for function in reversed(functions):
             state = M[function] @ state
         expected.append((state[:4] + MISS).log())
-    torch.testing.assert_close(model(tokens), torch.stack(expected))
+    read = tokens if from_end else torch.cat([tokens[:, :-1].flip(1), tokens[:, -1:]], dim=1)
+    torch.testing.assert_close(model(read), torch.stack(expected))
 
 
 def slots_reference(model: nn.Module, tokens: Tensor) -> Tensor:
@@ -98,55 +98,3 @@ def read_for(model: Slots, x: Tensor, held: list[Tensor], i: int) -> Tensor:
 def test_slots_equal_their_reference(assert_equals_reference: Callable[..., None]) -> None:
     model = Slots(9, 4, width=8, heads=2, hidden=10, depth=3)
     assert_equals_reference(model, slots_reference, torch.randint(9, (3, 5)))
-
-
-def permrnn_by_hand(task: Task) -> PermRNN:
-    model = PermRNN(task.vocabulary.size, 4, from_end=task.order == "right-to-left")
-    moves = F.one_hot(torch.from_numpy(task.table.astype("int64")), 4).mT  # [f, target, source]
-    model.moves.data.copy_(9.0 * moves)
-    return model
-
-
-def remember_pairs(model: SymRNN | Slots, task: Task, words: int) -> None:
-    """Embeddings are one-hot words, then one-hot codes; a hidden unit is for a function with a code."""
-    n = task.n_symbols
-    for weight in model.parameters():
-        weight.data.zero_()
-    model.embed.weight.data[:, :words] = torch.eye(words)
-    model.recall.weight.data[words:] = torch.eye(n)
-    for word in range(words):
-        for code in range(n):
-            unit = word * n + code
-            model.up.weight.data[unit, word] = model.up.weight.data[unit, 2 * words + n + code] = 10.0
-            model.up.bias.data[unit] = -15.0
-            after = task.table[word, code] if word < task.n_functions else code
-            model.down.weight.data[int(after), unit] = 10.0
-
-
-def symrnn_by_hand(task: Task) -> SymRNN:
-    V, n = task.vocabulary.size, task.n_symbols
-    model = SymRNN(V, n, width=V + n, hidden=V * n)
-    remember_pairs(model, task, V)
-    return model
-
-
-def slots_by_hand(task: Task) -> Slots:
-    V, n = task.vocabulary.size, task.n_symbols
-    model = Slots(V, n, width=V + 1 + n, heads=1, hidden=(V + 1) * n, depth=6)
-    remember_pairs(model, task, V + 1)
-    model.value.weight.data.copy_(torch.eye(V + 1 + n))
-    model.distance.weight.data[8 + 1] = 50.0  # each column reads the one to its right
-    return model
-
-
-@pytest.mark.parametrize("order", ["right-to-left", "left-to-right"])
-def test_models_of_codes_can_be_written_by_hand_to_be_right_everywhere(order: str) -> None:
-    data = generate("A", protocol="text", order=order, **SMALL)
-    by_hand = (
-        [permrnn_by_hand] if order == "left-to-right" else [permrnn_by_hand, symrnn_by_hand, slots_by_hand]
-    )
-    for make in by_hand:
-        model = make(data.task).eval()
-        for split in ("train", "iid", "ood"):
-            for tokens, targets in data.tensors(split).values():
-                assert torch.equal(model(tokens).argmax(-1), targets), make.__name__
