@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ctlpp.benchmark.dataset import Dataset, balance, generate, usable
+from ctlpp.benchmark.dataset import Dataset, generate, usable
 from ctlpp.benchmark.variants import ORDERS, PROTOCOLS, VARIANTS, WEIGHTINGS
 from ctlpp.storage.folder import digest, pretty, rows, task_to_dict
 
@@ -103,17 +103,6 @@ def test_left_to_right_is_the_mirror_image_of_right_to_left() -> None:
     for split in right.splits:
         mirrored = [(" ".join(text.split()[::-1]), output) for text, output in left.texts(split)]
         assert mirrored == right.texts(split)
-
-
-@given(st.dictionaries(st.integers(1, 9), st.integers(0, 50), min_size=1), st.data())
-def test_lengths_get_the_same_number_unless_they_are_full(room: dict[int, int], data: st.DataObject) -> None:
-    total = data.draw(st.integers(0, sum(room.values())))
-    sizes = balance(total, room)
-    assert sum(sizes.values()) == total
-    assert sizes.keys() == room.keys()
-    assert all(size <= room[length] for length, size in sizes.items())
-    others = [size for length, size in sizes.items() if size < room[length]]
-    assert not others or max(sizes.values()) - min(others) <= 1
 
 
 @given(st.floats(0, 1), st.integers(0, 10**400))

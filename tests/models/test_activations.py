@@ -63,14 +63,12 @@ def test_recorded_activations_stay_in_the_graph() -> None:
         return record("product", w * x).sum()
 
     with recording() as alone:
-        total = loss(weights)
+        loss(weights)
     with recording() as crowd:
         vmap(loss)(weights)
     for seen in (alone, crowd):
-        (grad,) = torch.autograd.grad(seen["product"][0].sum(), weights, retain_graph=True)
+        (grad,) = torch.autograd.grad(seen["product"][0].sum(), weights)
         torch.testing.assert_close(grad, x.expand(3, 4))
-    (grad,) = torch.autograd.grad(total, alone["product"])
-    torch.testing.assert_close(grad, torch.ones(3, 4))
 
 
 CARRIED = {name: ("hidden", "cell") if "lstm" in name else ("state",) for name in MODELS}
