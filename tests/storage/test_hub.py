@@ -32,7 +32,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     def download(repo_id: str, *, allow_patterns: list[str], **_: Any) -> str:
         if not (root / repo_id).is_dir():
             raise OSError("404 Client Error.\nRepository not found")
-        return shutil.copytree(root / repo_id, tmp_path / "kept")
+        return str(shutil.copytree(root / repo_id, tmp_path / "kept"))
 
     api = create_autospec(library.HfApi, instance=True)
     api.create_repo.side_effect, api.upload_folder.side_effect = create, upload
