@@ -66,7 +66,14 @@ def test_a_seed_draws_the_same_alone_and_in_a_crowd() -> None:
     def draw(key: Tensor) -> tuple[Tensor, ...]:
         x = torch.ones(5, 7)
         with Streams(key):
-            return F.dropout(x, 0.3), torch.rand_like(x), torch.randn_like(x), torch.bernoulli(x / 2)
+            attended = F.scaled_dot_product_attention(x, x, x, dropout_p=0.3)
+            return (
+                F.dropout(x, 0.3),
+                torch.rand_like(x),
+                torch.randn_like(x),
+                torch.bernoulli(x / 2),
+                attended,
+            )
 
     keys = keys_of(range(4))
     crowd = vmap(draw, randomness="error")(keys)
