@@ -13,16 +13,7 @@ from typing import Any
 
 import pytest
 
-from ctlpp.files import (
-    BusyError,
-    FolderKind,
-    UserError,
-    check_folder,
-    lock,
-    make_folder,
-    write_atomically,
-    write_folder,
-)
+from ctlpp.files import FolderKind, UserError, check_folder, lock, make_folder, write_atomically, write_folder
 
 BOX = FolderKind("a box", mark="box.txt")
 
@@ -214,11 +205,3 @@ def test_a_file_is_replaced_only_once_the_new_one_is_complete(
     with pytest.raises(UserError, match=r"Input/output error; .*unchanged: make room"):
         write_atomically(path, b"new")
     assert everything_below(tmp_path) == {"deep": None, "deep/file": b"old"}
-
-
-def test_a_lock_is_held_by_one_at_a_time(tmp_path: Path) -> None:
-    path, busy = tmp_path / "lock", "is in use by another process: wait for it, or choose another"
-    with lock(path), pytest.raises(BusyError, match=busy), lock(path):
-        pass
-    with lock(path):
-        pass

@@ -12,17 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ctlpp.benchmark.dataset import Dataset, generate
-from ctlpp.benchmark.graph import (
-    IN,
-    OUT,
-    Edge,
-    Graph,
-    Restriction,
-    VariantSpec,
-    check_graph,
-    function_names,
-    read_spec,
-)
+from ctlpp.benchmark.graph import IN, OUT, Edge, Graph, Restriction, VariantSpec, check_graph, read_spec
 from ctlpp.benchmark.variants import Settings, specify
 
 GROUPS = {"a": ("f", "g"), "b": ("h",)}
@@ -36,12 +26,6 @@ def rule(source: str, function: str, *symbols: int) -> Restriction:
 
 def check(after: dict[str, str], lengths: Sequence[int] = (1, 2), rules: Sequence[Restriction] = ()) -> None:
     check_graph(Graph.of(after, lengths=lengths, restrictions=rules), "train", GROUPS, n_symbols=3)
-
-
-def test_functions_are_named_by_letters() -> None:
-    assert " ".join(function_names(32)) == "a b c d e f g h i j k l m n o p q r s t u v w x y z A B C D E F"
-    assert function_names(54)[50:] == ("Y", "Z", "aa", "ab")
-    assert len(set(function_names(10_000))) == 10_000
 
 
 @given(st.sets(st.sampled_from(EVERYTHING)), st.sets(st.sampled_from(EVERYTHING)))
@@ -118,20 +102,6 @@ def test_a_file_or_a_spec_that_spells_out_a_variant_equals_the_variant(tmp_path:
         assert own.texts("ood") == variant.texts("ood")
 
 
-def test_a_spec_may_have_restrictions_and_function_names_of_its_own() -> None:
-    groups = {"turn": ("left", "right"), "flip": ("up", "down")}
-    rules = [rule("turn", "up", 0, 1)]
-    train = Graph.of({IN: "turn", "turn": "flip", "flip": "turn OUT"}, lengths=[2, 4], restrictions=rules)
-    ood = Graph.of({IN: "flip", "flip": "turn", "turn": "flip OUT"}, lengths=[2])
-    spec = VariantSpec(groups=groups, train=train, ood=ood)
-    task = generate(spec, protocol="text", symbols=4, train=20, iid=4, ood=8).task
-    assert task.variant == "own"
-    pairs = [task.describe(task.language("train").all(2), row).split() for row in range(12)]
-    assert all(second in groups["flip"] and first in groups["turn"] for second, first, _ in pairs)
-    received = {task.functions[first][int(start)] for second, first, start in pairs if second == "up"}
-    assert received == {0, 1}
-
-
 def test_names_and_lengths_have_defaults(tmp_path: Path) -> None:
     task = generate_from(TOML, tmp_path).task
     assert (task.variant, task.train_graph.lengths, task.ood_graph.lengths) == ("mine", (1, 2, 3), (2, 3))
@@ -195,6 +165,7 @@ def test_graphs_that_differ_only_by_restrictions_may_be_disjoint() -> None:
     train, ood = restricted(f=(0, 1)), restricted(f=(2, 3), g=(), h=())
     spec = VariantSpec(groups={"a": ("f", "g", "h")}, train=train, ood=ood)
     dataset = generate(spec, protocol="text", symbols=4, train=10, iid=0, ood=2)
+    assert dataset.task.variant == "own"
     assert {text for text, _ in dataset.texts("ood")} == {"f 2", "f 3"}
     both = replace(spec, ood=restricted(f=(1, 2), g=(), h=()))
     with pytest.raises(ValueError, match="share 1 examples of length 1, for instance 'f 1'"):

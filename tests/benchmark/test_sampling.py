@@ -14,16 +14,11 @@ from scipy.stats import chi2, chisquare
 
 from ctlpp.benchmark.graph import IN, OUT, Graph, Restriction
 from ctlpp.benchmark.language import Examples, Integers, Language
-from ctlpp.benchmark.sampling import Stream, draw, first_occurrences, is_in, random_walks
+from ctlpp.benchmark.sampling import Stream, draw, random_walks
 from ctlpp.benchmark.task import make_task
 from ctlpp.benchmark.variants import WEIGHTINGS, Settings
 
 UNLIKELY = 1e-4  # fixed seeds: a test that passes once passes for ever
-
-
-def test_the_words_of_a_stream_are_pinned() -> None:
-    words = [9862641349049052503, 101756643989302325, 2964843191182563025]
-    assert Stream(0, "test").words(3).tolist() == words
 
 
 def test_streams_of_different_seeds_or_purposes_have_nothing_in_common() -> None:
@@ -62,16 +57,6 @@ def test_every_ordered_choice_of_distinct_integers_is_equally_likely() -> None:
         drawn = Counter(tuple(stream.distinct_below(bound, n).tolist()) for stream in streams)
         assert set(drawn) <= set(choices)
         assert chisquare([drawn[choice] for choice in choices]).pvalue > UNLIKELY
-
-
-integers = st.lists(st.integers(-3, 3) | st.integers(2**63, 2**63 + 3))
-
-
-@given(integers, integers)
-def test_first_occurrences_and_membership_are_those_of_python(values: list[int], of: list[int]) -> None:
-    these, those = np.array(values, dtype=object), np.array(of, dtype=object)
-    assert first_occurrences(these).tolist() == list(dict.fromkeys(values))
-    assert is_in(these, those).tolist() == [value in of for value in values]
 
 
 def small(after: dict[str, str], sizes: dict[str, int], *rules: Restriction) -> Language:
@@ -175,21 +160,6 @@ def test_after_an_example_is_drawn_the_others_keep_their_proportions(name: str) 
     assert chisquare([seen[pair] for pair in expected], list(expected.values())).pvalue > UNLIKELY
 
 
-def test_in_s_a_walk_picks_a_path_a_first_function_and_then_any_function_of_the_path_or_shared_one() -> None:
-    task = make_task(Settings(variant="S", **SMALL_S))
-    language, groups, names = task.language("train"), task.group_indices, list(task.functions)
-    rules = {(r.source, r.function): r.symbols for r in task.train_graph.restrictions}
-    expected = []
-    for start, (f, g) in zip(language.all(2).starts, language.all(2).functions.tolist(), strict=True):
-        path = "a" if f in groups["a1"] else "b"
-        shared = [o for o in groups["o"] if task.table[f, start] in rules[f"{path}1", names[o]]]
-        seconds = [*groups[f"{path}2"], *shared]
-        assert g in seconds
-        expected.append(Fraction(1, 4 * 2 * len(groups[f"{path}1"]) * len(seconds)))
-    assert step_by_step(language, 2) == expected
-    assert len(set(expected)) > 1, "so this is not uniform"
-
-
 def chance_of_counts(draws: Iterable[Integers], among: Integers) -> float:
     """How likely it is that numbers drawn without replacement are this unevenly often in the draws."""
     drawn = list(draws)
@@ -230,20 +200,3 @@ def test_a_draw_has_the_size_asked_for_no_duplicates_and_nothing_taken(
     numbers = language.rank(examples).tolist()
     assert len(numbers) == len(set(numbers)) == n
     assert not set(numbers) & set(taken.tolist())
-
-
-@pytest.mark.parametrize("weighting", WEIGHTINGS)
-def test_drawing_the_few_examples_that_are_left_of_many_is_quick(weighting: str) -> None:
-    language = train_language("A", functions=16)
-    count = language.count(4)
-    assert count == 2**16
-    left = Stream(0, "left").distinct_below(count, 3)
-    examples = draw(language, 4, 3, weighting, Stream(0), np.setdiff1d(np.arange(count), left))
-    assert sorted(language.rank(examples).tolist()) == sorted(left.tolist())
-
-
-def test_numbers_of_any_size_can_be_taken() -> None:
-    language = train_language("CTL", functions=60, max_length=12)
-    first = draw(language, 12, 500, "uniform", Stream(0))
-    second = draw(language, 12, 500, "uniform", Stream(0), language.rank(first))
-    assert len({*language.rank(first).tolist(), *language.rank(second).tolist()}) == 1000

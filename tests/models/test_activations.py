@@ -5,51 +5,30 @@ import torch
 from torch import Tensor
 from torch.func import functional_call, stack_module_state, vmap
 
-from ctlpp.models.activations import Activations, editing, record, recording
+from ctlpp.models.activations import editing, record, recording
 from ctlpp.models.zoo import MODELS, build
 
 B, T = 3, 5
+COLUMNS = ("ndr", "transformer", "transformer_untied", "transformer_looped", "slots")
 CODES = ("slots", "symrnn", "permrnn")  # their states have a share for every class
 LINEAR = ("deltanet", "ssm")  # … and theirs are matrices
 
 
-def shapes(seen: Activations) -> dict[str, list[tuple[int, ...]]]:
-    return {name: [tuple(value.shape) for value in values] for name, values in seen.items()}
-
-
-def names_and_shapes(name: str) -> dict[str, list[tuple[int, ...]]]:
-    sizes = MODELS[name].sizes["quick"]
-    if name == "slots":
-        return {"state": [(B, T + 1, 4)] * sizes["depth"], "readout": [(B, 4)]}
-    if name in CODES:
-        return {"state": [(B, 4)] * T, "readout": [(B, 4)]}
-    D = sizes["width"]
-    if name in LINEAR:
-        return {"state": [(B, D + 2 * D * D // 4)] * T, "readout": [(B, D)]}
-    states: list[tuple[int, ...]] = [(B, D)] * T
-    both: list[tuple[int, ...]] = [(2, B, D)] * T
-    if name == "lstm":
-        carried = {"hidden": both, "cell": both}
-        return {**carried, "state": states, "state_backward": states, "readout": [(B, 2 * D)]}
-    if name == "lstm_uni":
-        return {"hidden": states, "cell": states, "state": states, "readout": [(B, D)]}
-    if name in ("gru", "rnn"):
-        return {"state": states, "readout": [(B, D)]}
-    return {"state": [(B, T + 1, D)] * sizes["depth"], "readout": [(B, D)]}
-
-
 @pytest.mark.parametrize("name", MODELS)
 def test_every_model_names_its_states_and_its_readout_which_is_the_last_state(name: str) -> None:
-    model = build(name, 9, 4, "quick")
+    model, depth = build(name, 9, 4, "quick"), MODELS[name].sizes["quick"].get("depth")
     with recording() as seen:
         logits = model(torch.randint(9, (B, T)))
-    assert shapes(seen) == names_and_shapes(name)
+    places = [(depth, (B, T + 1))] if name in COLUMNS else [(T, (B,))]
+    carried = {"lstm": {"hidden", "cell", "state_backward"}, "lstm_uni": {"hidden", "cell"}}.get(name, set())
+    assert seen.keys() == {"state", "readout"} | carried
+    assert [(len(seen["state"]), seen["state"][0].shape[:-1])] == places
     if name not in CODES:
         assert torch.equal(model.get_submodule("classify")(seen["readout"][0]), logits)
     if name in LINEAR:
         return  # what is read is not what is carried
     last = seen["state"][-1]
-    ends = [last[:, 0]] if last.ndim == 3 else [last, *seen.get("state_backward", [])[-1:]]
+    ends = [last[:, 0]] if name in COLUMNS else [last, *seen.get("state_backward", [])[-1:]]
     assert torch.equal(seen["readout"][0], torch.cat(ends, dim=-1))
 
 
@@ -84,14 +63,12 @@ def test_recorded_activations_stay_in_the_graph() -> None:
         return record("product", w * x).sum()
 
     with recording() as alone:
-        total = loss(weights)
+        loss(weights)
     with recording() as crowd:
         vmap(loss)(weights)
     for seen in (alone, crowd):
-        (grad,) = torch.autograd.grad(seen["product"][0].sum(), weights, retain_graph=True)
+        (grad,) = torch.autograd.grad(seen["product"][0].sum(), weights)
         torch.testing.assert_close(grad, x.expand(3, 4))
-    (grad,) = torch.autograd.grad(total, alone["product"])
-    torch.testing.assert_close(grad, torch.ones(3, 4))
 
 
 CARRIED = {name: ("hidden", "cell") if "lstm" in name else ("state",) for name in MODELS}
@@ -109,31 +86,6 @@ def test_a_model_goes_on_with_what_an_edit_gives_it(name: str) -> None:
     with editing(swap):
         torch.testing.assert_close(model(tokens[1]), expected)  # the state is the donor's, so is the answer
     assert not torch.allclose(model(tokens[1]), expected)
-
-
-@pytest.mark.parametrize("name", ["ndr", "transformer", "lstm", "gru"])
-def test_under_vmap_an_edit_sees_the_seeds_first_and_may_differ_between_them(name: str) -> None:
-    models, tokens = [build(name, 9, 4, "quick").eval() for _ in range(3)], torch.randint(9, (B, T))
-    params, buffers = stack_module_state(models)
-    factors = torch.tensor([1.0, 0.0, 2.0])
-
-    def scale(activation: str, index: int, value: Tensor) -> Tensor:
-        chosen = activation in CARRIED[name] and index == 1
-        return value * factors.view(3, *[1] * (value.ndim - 1)) if chosen else value
-
-    with editing(scale):
-        crowd = vmap(lambda p, b: functional_call(models[0], (p, b), (tokens,)))(params, buffers)
-    for factor, model, of_seed in zip(factors, models, crowd, strict=True):
-        with editing(lambda a, i, v, x=factor: v * x if a in CARRIED[name] and i == 1 else v):  # type: ignore[misc]
-            torch.testing.assert_close(of_seed, model(tokens))
-
-
-def test_an_edit_may_change_the_number_of_examples_on_the_way() -> None:
-    model, tokens = build("ndr", 9, 4, "quick").eval(), torch.randint(9, (B, T))
-    with recording() as seen:
-        expected = model(tokens)
-    with editing(lambda name, index, value: seen["state"][2] if (name, index) == ("state", 2) else value):
-        torch.testing.assert_close(model(tokens[:1]), expected)
 
 
 def test_another_thread_is_not_looked_at() -> None:

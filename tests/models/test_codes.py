@@ -1,27 +1,14 @@
 """Models that carry a distribution over codes, against references written with loops."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
-from ctlpp.benchmark.dataset import generate
-from ctlpp.models.codes import PermRNN, SymRNN, harden, sinkhorn
-
-SMALL = {"symbols": 4, "functions": 8, "max_length": 4, "train": 300, "iid": 20, "ood": 50, "fill": 0.9}
-
-
-def follow(model: PermRNN, row: list[int]) -> int:
-    """The answer of a hard PermRNN to one input: the code that is left when every move is an argmax."""
-    functions, classes = len(model.moves), model.classes
-    targets, code = model.matrices().argmax(1), None
-    for token in reversed(row):
-        if functions <= token < functions + classes:
-            code = token - functions
-        elif token < functions and code is not None:
-            code = int(targets[token, code])
-    assert code is not None
-    return code
+from ctlpp.models.codes import MISS, PermRNN, SymRNN, harden, sinkhorn
+from ctlpp.models.slots import Slots
 
 
 def test_moves_are_doubly_stochastic_and_become_permutations_as_they_cool() -> None:
@@ -35,30 +22,6 @@ def test_moves_are_doubly_stochastic_and_become_permutations_as_they_cool() -> N
     soft = PermRNN(9, 4, bijective=False).train().matrices()
     torch.testing.assert_close(soft.sum(1), torch.ones(4, 4))
     assert not torch.allclose(soft.sum(2), torch.ones(4, 4), atol=1e-3)
-
-
-@pytest.mark.parametrize("codes", [None, 6])
-def test_permrnn_multiplies_its_matrices_in_the_order_of_application(codes: int | None) -> None:
-    model = PermRNN(9, 4, codes=codes).train()
-    torch.nn.init.normal_(model.moves)
-    model.progress.fill_(0.5)
-    M = sinkhorn(model.moves / 0.55, 5)
-    tokens = torch.tensor([[0, 3, 2, 4, 8], [1, 1, 0, 7, 8]])
-    expected = []
-    for *functions, symbol, _ in tokens.tolist():
-        state = F.one_hot(torch.tensor(symbol - 4), codes or 4).float()
-        for function in reversed(functions):
-            state = M[function] @ state
-        expected.append((state[:4] + 1e-4).log())
-    torch.testing.assert_close(model(tokens), torch.stack(expected))
-
-
-def test_hard_at_test_means_that_every_code_goes_where_its_share_is_largest() -> None:
-    model = PermRNN(12, 5).eval()
-    torch.nn.init.normal_(model.moves)
-    tokens = torch.cat([torch.randint(6, (40, 3)), torch.randint(6, 11, (40, 1)), torch.full((40, 1), 11)], 1)
-    assert model(tokens).argmax(-1).tolist() == [follow(model, row) for row in tokens.tolist()]
-    assert model(tokens).amax(-1).tolist() == pytest.approx([0.0] * 40, abs=1e-3)
 
 
 @pytest.mark.parametrize("hard", [True, False])
@@ -77,33 +40,61 @@ def test_symrnn_knows_nothing_between_steps_but_the_distribution(hard: bool) -> 
     torch.testing.assert_close(model(tokens), torch.stack(expected))
 
 
-@pytest.mark.parametrize("order", ["right-to-left", "left-to-right"])
-def test_permrnn_can_be_written_by_hand_to_be_right_everywhere(order: str) -> None:
-    data = generate("A", protocol="text", order=order, **SMALL)
-    model = PermRNN(data.task.vocabulary.size, 4, from_end=order == "right-to-left").eval()
-    moves = F.one_hot(torch.from_numpy(data.task.table.astype("int64")), 4).mT  # [f, target, source]
-    model.moves.data.copy_(9.0 * moves)
-    assert all(right(model, data.tensors(split)) for split in ("train", "iid", "ood"))
+@pytest.mark.parametrize(
+    ("codes", "training", "from_end"),
+    [(None, True, True), (6, True, True), (None, False, True), (None, True, False)],
+)
+def test_permrnn_multiplies_its_matrices_in_the_order_of_application(
+    codes: int | None, training: bool, from_end: bool
+) -> None:
+    """At test every code goes where its share is largest."""
+    model = PermRNN(9, 4, codes=codes, from_end=from_end).train(training)
+    torch.nn.init.normal_(model.moves)
+    model.progress.fill_(0.5)
+    M = sinkhorn(model.moves / 0.55, 5) if training else F.one_hot(model.matrices().argmax(1)).mT.float()
+    tokens = torch.cat([torch.randint(4, (20, 3)), torch.randint(4, 8, (20, 1)), torch.full((20, 1), 8)], 1)
+    expected = []
+    for *functions, symbol, _ in tokens.tolist():
+        state = F.one_hot(torch.tensor(symbol - 4), codes or 4).float()
+        for function in reversed(functions):
+            state = M[function] @ state
+        expected.append((state[:4] + MISS).log())
+    read = tokens if from_end else torch.cat([tokens[:, :-1].flip(1), tokens[:, -1:]], dim=1)
+    torch.testing.assert_close(model(read), torch.stack(expected))
 
 
-def right(model: torch.nn.Module, split: dict[int, tuple[Tensor, Tensor]]) -> bool:
-    return all(bool((model(tokens).argmax(-1) == targets).all()) for tokens, targets in split.values())
+def slots_reference(model: nn.Module, tokens: Tensor) -> Tensor:
+    assert isinstance(model, Slots)
+    logits = []
+    for row in tokens.tolist():
+        x = [model.embed.weight[token] for token in (model.start, *row)]
+        own = {
+            i: torch.eye(4, dtype=torch.double)[token - 4] for i, token in enumerate(row, 1) if 4 <= token < 8
+        }
+        slots = [own.get(i, torch.full((4,), 0.25, dtype=torch.double)) for i in range(len(x))]
+        for _ in range(model.depth):
+            held = [model.recall.weight @ slot for slot in slots]
+            nets = [model.up(torch.cat([x[i], read_for(model, x[i], held, i)])) for i in range(len(x))]
+            slots = [own.get(i, (5 * model.down(F.gelu(net))).softmax(0)) for i, net in enumerate(nets)]
+        logits.append((slots[0] + MISS).log())
+    return torch.stack(logits)
 
 
-def test_symrnn_can_be_written_by_hand_to_be_right_everywhere() -> None:
-    data = generate("R", protocol="text", **SMALL)
-    V, n = data.task.vocabulary.size, 4
-    model = SymRNN(V, n, width=V + n, hidden=V * n).eval()
-    for weight in model.parameters():
-        weight.data.zero_()
-    model.embed.weight.data[:, :V] = torch.eye(V)
-    model.recall.weight.data[V:] = torch.eye(n)
-    for token in range(data.task.n_functions):
-        for code in range(n):  # a hidden unit for every token with every code
-            unit = token * n + code
-            model.up.weight.data[unit, token] = 10.0
-            model.up.weight.data[unit, V + n + V + code] = 10.0
-            model.up.bias.data[unit] = -15.0
-            after = data.task.table[token, code]
-            model.down.weight.data[int(after), unit] = 10.0
-    assert all(right(model, data.tensors(split)) for split in ("train", "iid", "ood"))
+def read_for(model: Slots, x: Tensor, held: list[Tensor], i: int) -> Tensor:
+    q, parts = model.query(x), []
+    for head, rows in enumerate(torch.arange(len(x)).chunk(model.heads)):
+        odds = [
+            torch.exp(
+                q[rows] @ model.key(slot)[rows] * len(rows) ** -0.5 + model.distance.weight[j - i + 8, head]
+            )
+            for j, slot in enumerate(held)
+        ]
+        parts.append(
+            sum(odd / sum(odds) * model.value(slot)[rows] for odd, slot in zip(odds, held, strict=True))
+        )
+    return torch.cat([torch.as_tensor(part) for part in parts])
+
+
+def test_slots_equal_their_reference(assert_equals_reference: Callable[..., None]) -> None:
+    model = Slots(9, 4, width=8, heads=2, hidden=10, depth=3)
+    assert_equals_reference(model, slots_reference, torch.randint(9, (3, 5)))

@@ -1,9 +1,6 @@
 from collections.abc import Callable
 
-import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from ctlpp.models.ndr import NDR, NDRLayer, geometric_attention, look
@@ -110,26 +107,6 @@ def test_it_starts_as_released() -> None:
     ]:
         assert 0.98 * bound < weights.abs().max().item() <= bound  # uniform up to the bound
         assert abs(weights.std().item() * 3**0.5 / bound - 1) < 0.05
-
-
-@st.composite
-def match_logits(draw: st.DrawFn) -> Tensor:
-    length = draw(st.integers(2, 9))
-    numbers = st.lists(st.floats(-30, 30, width=32), min_size=length**2, max_size=length**2)
-    match = torch.tensor(draw(numbers), dtype=torch.float64).view(length, length)
-    return match.masked_fill(torch.eye(length, dtype=torch.bool), -torch.inf)
-
-
-@given(match_logits())
-def test_geometric_attention_is_the_product_in_the_paper(match: Tensor) -> None:
-    P, A = match.sigmoid(), geometric_attention(match, look(len(match), dtype=match.dtype).near)
-    for i in range(len(match)):
-        not_yet = 1.0
-        for j in nearest_first(i, len(match)):
-            assert A[i, j].item() == pytest.approx(P[i, j].item() * not_yet, abs=1e-12)
-            not_yet *= 1 - P[i, j].item()
-        assert A[i].sum().item() + not_yet == pytest.approx(1)  # what is left over is "no match anywhere"
-        assert A[i, i] == 0
 
 
 def test_attention_keeps_its_precision_under_autocast() -> None:

@@ -1,10 +1,13 @@
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ctlpp.models.linear import SSM, DeltaNet, LinearLayer, LinearRNN, delta
 from ctlpp.models.recurrent import GRU, LSTM, RNN, BiLSTM, LSTMCell, Recurrent, gru_step
 
 SMALL: dict[str, Any] = {"embedding": 5, "width": 3}
@@ -59,3 +62,44 @@ def test_recurrent_weights_start_uniform_as_in_torch_and_embeddings_normal(kind:
         if not name.startswith(("embed", "classify")):
             assert 0.9 * bound < weights.abs().max().item() <= bound
             assert abs(weights.std().item() * 3**0.5 / bound - 1) < 0.15
+
+
+LINEAR = {"width": 8, "heads": 2, "hidden": 10, "depth": 2}
+
+
+def linear_step(layer: LinearLayer, x: Tensor, S: list[Tensor]) -> Tensor:
+    """One token through one layer, head by head; S is changed."""
+    q, k, v = layer.qkv(layer.norm_x(x)).chunk(3)
+    strength, read = layer.strength(layer.norm_x(x)), []
+    for head, rows in enumerate(torch.arange(len(x)).chunk(layer.heads)):
+        key, share = F.normalize(k[rows], dim=0), strength[head].sigmoid()
+        if layer.transition is delta:
+            kept = torch.eye(len(rows), dtype=x.dtype) - 2 * share * torch.outer(key, key)
+            S[head] = kept @ S[head] + 2 * share * torch.outer(key, v[rows])
+        else:
+            S[head] = share * S[head] + (1 - share) * torch.outer(key, v[rows])
+        read.append(F.normalize(q[rows], dim=0) @ S[head])
+    h = x + layer.out(torch.cat(read))
+    out: Tensor = h + layer.down(F.gelu(layer.up(layer.norm_h(h))))
+    return out
+
+
+def linear_reference(model: nn.Module, tokens: Tensor) -> Tensor:
+    assert isinstance(model, LinearRNN)
+    logits = []
+    for row in tokens.tolist():
+        S = [[torch.zeros(4, 4, dtype=torch.double) for _ in range(2)] for _ in model.layers]
+        for token in reversed(row):
+            h = model.embed.weight[token]
+            for layer, own in zip(model.layers, S, strict=True):
+                assert isinstance(layer, LinearLayer)
+                h = linear_step(layer, h, own)
+        logits.append(model.classify(model.norm(h)))
+    return torch.stack(logits)
+
+
+@pytest.mark.parametrize("model", [DeltaNet, SSM])
+def test_a_linear_recurrence_equals_its_reference(
+    model: partial[LinearRNN], assert_equals_reference: Callable[..., None]
+) -> None:
+    assert_equals_reference(model(9, 4, **LINEAR), linear_reference, torch.randint(9, (3, 5)))

@@ -41,13 +41,6 @@ def test_a_preset_sets_every_size_and_released_is_the_default(name: str) -> None
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_the_order_of_tokens_matters_and_examples_of_a_batch_do_not_touch_each_other(name: str) -> None:
-    model, tokens = build(name, 9, 4).double().eval(), torch.tensor([[0, 1, 2, 3, 8], [4, 1, 0, 2, 8]])
-    torch.testing.assert_close(model(tokens), torch.cat([model(row[None]) for row in tokens]))
-    assert not torch.allclose(model(tokens), model(tokens[:, [1, 0, 2, 3, 4]]), atol=1e-4)
-
-
-@pytest.mark.parametrize("name", MODELS)
 def test_whatever_a_model_makes_on_the_way_is_on_its_device(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,6 +1,7 @@
 """A tiny task and a tiny model with dropout, for everything that needs no real one."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -8,7 +9,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from ctlpp.training.crowd import Crowd
+from ctlpp.training.loop import Interrupted, Run
 from ctlpp.training.recipe import Recipe
+from ctlpp.training.train import train
 
 Splits = dict[str, dict[int, tuple[Tensor, Tensor]]]
 RECIPE = Recipe(steps=20, batch=10, lr=0.01, warmup=2, eval_every=5, checkpoint_every=4)
@@ -43,6 +47,35 @@ def tiny_splits() -> Splits:
         tokens = {length: torch.randint(8, (count, length + 2), generator=drawn) for length in (1, 2, 3)}
         splits[name] = {length: (x, x.amax(1) // 2) for length, x in tokens.items()}
     return splits
+
+
+def assert_same_seed(one: Crowd, other: Crowd, seed: int) -> None:
+    """Its weights and buffers are the same in both crowds."""
+    left, right = one.member(seed).state_dict(), other.member(seed).state_dict()
+    torch.testing.assert_close(left, right, rtol=1e-4, atol=1e-6)
+
+
+def assert_same_alone_and_resumed(folder: Path, *model_and_data: Any, **how: Any) -> Run:
+    """A seed is the same alone and among others, which are the same after an interruption at step 8."""
+    whole = train(*model_and_data, seeds=[0, 7, 2], **how)
+    alone = train(*model_and_data, seeds=[7], **how)
+    assert_same_seed(whole.crowd, alone.crowd, 7)
+
+    def leave(step: int) -> None:
+        if step == 8:
+            raise KeyboardInterrupt
+
+    with pytest.raises(Interrupted):
+        train(
+            *model_and_data,
+            seeds=[0, 7, 2],
+            out=folder,
+            observers=[SimpleNamespace(on_checkpoint=leave)],
+            **how,
+        )
+    again = train(*model_and_data, seeds=[0, 7, 2], out=folder, resume=True, **how)
+    assert torch.equal(again.crowd.weights, whole.crowd.weights)
+    return whole
 
 
 @pytest.fixture

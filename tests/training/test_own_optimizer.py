@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 import torch
-from tests.training.conftest import RECIPE, Tiny
+from tests.training.conftest import RECIPE, Tiny, assert_same_alone_and_resumed
 from torch import Tensor, nn
 
 from ctlpp.training.crowd import init_crowd
-from ctlpp.training.loop import Interrupted
 from ctlpp.training.optimizer import OwnOptimizer
 from ctlpp.training.train import train
 
@@ -62,20 +61,7 @@ def test_a_seed_is_the_same_alone_and_among_others_and_after_a_resume(
     make: Any, together: bool, splits: Any, tmp_path: Path
 ) -> None:
     assert OwnOptimizer(init_crowd(Tiny, 9, 4, [0, 1]), make, 0.1).together == together
-    recipe = replace(RECIPE, optimizer=make)
-    whole = train(Tiny, splits, seeds=[0, 7, 2], recipe=recipe)
-    alone = train(Tiny, splits, seeds=[7], recipe=recipe)
-    assert torch.allclose(alone.crowd.weights[0], whole.crowd.weights[1], atol=1e-6)
-
-    def leave(step: int, scores: object) -> None:
-        if step == 10:
-            raise KeyboardInterrupt
-
-    usual: Any = {"seeds": [0, 7, 2], "recipe": recipe, "out": tmp_path / "run"}
-    with pytest.raises(Interrupted):
-        train(Tiny, splits, **usual, observers=[SimpleNamespace(on_evaluate=leave)])
-    again = train(Tiny, splits, **usual, resume=True)
-    assert torch.equal(again.crowd.weights, whole.crowd.weights)
+    assert_same_alone_and_resumed(tmp_path / "run", Tiny, splits, recipe=replace(RECIPE, optimizer=make))
 
 
 class Fragile(Tiny):
@@ -127,6 +113,7 @@ def test_what_cannot_be_used_is_one_line_and_leaves_no_folder(splits: Any, tmp_p
         ({"optimizer": torch.optim.SGD, "weight_decay": 0.1}, "weight_decay 0.1: an optimiser of your own h"),
         ({"optimizer": "sgd"}, "optimizer sgd: choose from adamw, adam, or give a function"),
         ({"schedule": "nowhere:course"}, "schedule 'nowhere:course': cannot import nowhere"),
+        ({"curriculum": "nothing"}, "curriculum 'nothing': write it as package.module:function"),
         ({"schedule": lambda step: 1 / step}, "the schedule failed: ZeroDivisionError: "),
         ({"schedule": lambda step: -1.0}, "the schedule gives rates of -0.01 and -0.01: they must be 0 or m"),
     ]
@@ -136,11 +123,20 @@ def test_what_cannot_be_used_is_one_line_and_leaves_no_folder(splits: Any, tmp_p
         assert not (tmp_path / "run").exists()
 
 
+COURSE = """
+def halves(step): return 0.5 ** (step // 10)
+def every(progress, length, tokens): return tokens[:, 0] * 0 + 1
+"""
+
+
 def test_names_do_for_the_command_line(splits: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "course.py").write_text("def halves(step):\n    return 0.5 ** (step // 10)\n")
+    (tmp_path / "course.py").write_text(COURSE)
     monkeypatch.chdir(tmp_path)
-    recipe = replace(RECIPE, optimizer="torch.optim:RMSprop", schedule="course:halves")
+    monkeypatch.syspath_prepend(tmp_path)
+    names = {"optimizer": "torch.optim:RMSprop", "schedule": "course:halves", "curriculum": "course:every"}
+    recipe = replace(RECIPE, **names)  # type: ignore[arg-type]
     train(Tiny, splits, seeds=[0], recipe=recipe, out=tmp_path / "run")
     found = json.loads((tmp_path / "run" / "config.json").read_text())["recipe"]
-    assert (found["optimizer"], found["schedule"]) == ("torch.optim.rmsprop:RMSprop", "course:halves")
+    expected = names | {"optimizer": "torch.optim.rmsprop:RMSprop"}
+    assert {name: found[name] for name in names} == expected
     train(Tiny, splits, seeds=[0], recipe=replace(recipe, steps=25), out=tmp_path / "run", resume=True)

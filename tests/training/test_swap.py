@@ -6,19 +6,18 @@ from typing import Any
 
 import pytest
 import torch
-from tests.training.conftest import Tiny
+from tests.training.conftest import Tiny, assert_same_alone_and_resumed
 from torch import Tensor, nn
 
 from ctlpp.benchmark.dataset import Dataset, generate
 from ctlpp.models.activations import record
 from ctlpp.models.zoo import find_model, make_model, tie
 from ctlpp.training import swap
-from ctlpp.training.loop import Interrupted
 from ctlpp.training.recipe import Recipe
 from ctlpp.training.streams import Streams
 from ctlpp.training.train import load_run, train
 
-RECIPE = Recipe(steps=8, batch=16, lr=0.01, warmup=2, eval_every=4, checkpoint_every=4, swap=0.5, tied=True)
+RECIPE = Recipe(steps=12, batch=16, lr=0.01, warmup=2, eval_every=4, checkpoint_every=4, swap=0.5, tied=True)
 SIZES = {"embedding": 8, "width": 8}
 SMALL: Any = {"symbols": 4, "functions": 8, "max_length": 3, "train": 300, "iid": 20, "ood": 30}
 
@@ -62,15 +61,6 @@ def test_a_swap_is_as_if_the_others_prefix_had_been_read(name: str) -> None:
     assert not torch.equal(as_read, tokens)
 
 
-def test_every_example_finds_another_one_of_its_value_if_there_is_one() -> None:
-    values = torch.randint(5, (200,))
-    values[7] = 9
-    donors = swap.find_donors(values)
-    assert torch.equal(values[donors], values)
-    assert sorted(donors.tolist()) == list(range(200))
-    assert (donors == torch.arange(200)).nonzero().flatten().tolist() == [7]
-
-
 def test_nothing_of_the_ood_split_leaks_into_training(data: Dataset) -> None:
     splits = {name: data.tensors(name) for name in ("train", "iid", "ood")}
     other = {length: (tokens.flip(0), 3 - targets) for length, (tokens, targets) in splits["ood"].items()}
@@ -83,24 +73,12 @@ def test_nothing_of_the_ood_split_leaks_into_training(data: Dataset) -> None:
 
 
 def test_a_crowd_equals_each_seed_alone_and_resuming_is_exact(data: Dataset, tmp_path: Path) -> None:
-    usual: dict[str, Any] = {"recipe": RECIPE, "preset": "quick", "sizes": SIZES | {"dropout": 0.2}}
-    crowd = train("gru", data, seeds=[0, 1, 5], **usual)
-    alone = train("gru", data, seeds=[5], **usual)
-    assert crowd.crowd.vectorised
-    torch.testing.assert_close(crowd.crowd.weights[2], alone.crowd.weights[0], rtol=1e-4, atol=1e-5)
-    plain = train("gru", data, seeds=[5], **(usual | {"recipe": replace(RECIPE, swap=0.0)}))
-    assert not torch.allclose(plain.crowd.weights, alone.crowd.weights, atol=1e-3)
-
-    class Stop:
-        def on_checkpoint(self, step: int) -> None:
-            if step == 4:
-                raise KeyboardInterrupt
-
-    with pytest.raises(Interrupted):
-        train("gru", data, seeds=[0, 1, 5], out=tmp_path / "run", observers=[Stop()], **usual)
-    again = train("gru", data, seeds=[0, 1, 5], out=tmp_path / "run", resume=True, **usual)
-    assert torch.equal(again.crowd.weights, crowd.crowd.weights)
-    assert torch.equal(load_run(tmp_path / "run").crowd.weights, crowd.crowd.weights)
+    usual: dict[str, Any] = {"preset": "quick", "sizes": SIZES | {"dropout": 0.2}}
+    run = assert_same_alone_and_resumed(tmp_path / "run", "gru", data, recipe=RECIPE, **usual)
+    assert run.crowd.vectorised
+    plain = train("gru", data, seeds=[0, 7, 2], recipe=replace(RECIPE, swap=0.0), **usual)
+    assert not torch.allclose(plain.crowd.weights, run.crowd.weights, atol=1e-3)
+    assert torch.equal(load_run(tmp_path / "run").crowd.weights, run.crowd.weights)
 
 
 def test_a_tied_classifier_scores_by_the_symbols_embeddings() -> None:
