@@ -17,17 +17,16 @@ import numpy as np
 from ctlpp.analysis.folder import PREDICTORS, read_analysis
 from ctlpp.plans.pieces import first_mismatch
 from ctlpp.plans.planned import REPEATS, PlannedRun, current_name
-from ctlpp.report.compare import PAPER_RULE, merge_seeds, mismatches, select_by_rule, setting_key
+from ctlpp.report.compare import ALL, RULE, SPLITS, Setting, setting_key
 from ctlpp.reproduce.plan import CONDITIONS, find_plan
-from ctlpp.reproduce.rows import Row, make_rows, rounded, with_ends
+from ctlpp.reproduce.rows import Row, describe_run, make_row, rounded, with_ends
 from ctlpp.runs.folder import RunRecord, read_run, run_folders
-from ctlpp.runs.history import History, SeedResult, accuracies, read_history
+from ctlpp.runs.history import History, accuracies, read_history
 from ctlpp.runs.untrusted import DamagedError
 from ctlpp.statistics import published as paper
 from ctlpp.statistics.summary import ENOUGH_SEEDS, Correlation, correlate, difference, spread_of_tables
 
 RUNS = "runs"  # the folder of a results folder that holds the runs
-ALL, RULE = "all seeds", PAPER_RULE  # two ways to count: every seed, and the paper's rule
 APART = 0.1  # of OOD accuracy, the second worst and the second best seed: less leaves nothing to predict
 
 
@@ -37,23 +36,20 @@ class RunResult:
 
     name: str
     planned: PlannedRun | None  # None for a run that the plan does not have
-    pieces: tuple[RunRecord, ...] = ()  # finished; they differ in nothing but their seeds
+    setting: Setting  # the finished pieces, if there are any
     unusable: tuple[RunRecord, ...] = ()  # unfinished, damaged, of another version or of other settings
 
     @property
-    def first(self) -> RunRecord:
-        """A piece, for all that the pieces have in common."""
-        return self.pieces[0]
-
-    @cached_property
-    def seeds(self) -> tuple[SeedResult, ...]:
-        """The seeds of the finished pieces, in order, each once."""
-        return merge_seeds(self.pieces)
+    def title(self) -> str:
+        """Model and variant."""
+        first = self.setting.first
+        return f"{paper.TITLES.get(first.model, first.model)} on {first.variant}"
 
     @property
     def trained(self) -> list[int]:
         """The planned seeds that are finished."""
-        return [seed.number for seed in self.seeds if self.planned and seed.number in self.planned.seeds]
+        asked = self.planned.seeds if self.planned else ()
+        return [seed.number for seed in self.setting.seeds if seed.number in asked]
 
     @property
     def missing(self) -> list[int]:
@@ -62,45 +58,24 @@ class RunResult:
         return [seed for seed in asked if seed not in self.trained]
 
     @cached_property
-    def mismatches(self) -> list[str]:
-        """Why no published number applies; empty if one does."""
-        return mismatches(self.first)
-
-    @property
-    def published(self) -> paper.Published | None:
-        """The published numbers, if they are of these settings."""
-        return None if self.mismatches else paper.PUBLISHED.get((self.first.model, self.first.variant))
-
-    @property
-    def selection(self) -> str:
-        """How the paper counted: it kept Transformers that had converged; of other models it ran 25 seeds."""
-        return RULE if self.first.model == "transformer" and self.published else ALL
-
-    def select(self, selection: str) -> tuple[SeedResult, ...]:
-        """The seeds that a way of counting counts."""
-        return self.seeds if selection == ALL else select_by_rule(self.seeds)
-
-    @cached_property
     def rows(self) -> dict[tuple[str, str], Row]:
-        """Its statistics by selection and split."""
-        counted = {ALL: make_rows(self, self.seeds)}
-        same = self.select(RULE) == self.seeds
-        counted[RULE] = counted[ALL] if same else make_rows(self, self.select(RULE))
+        """Its statistics by selection, all seeds or the paper's rule, and split."""
+        about = describe_run(self)
         return {
-            (selection, split): row | {"selection": selection}
-            for selection, rows in counted.items()
-            for split, row in rows.items()
+            (selection, split): make_row(about, self.setting, selection, split)
+            for selection in (ALL, RULE)
+            for split in SPLITS
         }
 
     def row(self, split: str = "ood", selection: str = "") -> Row:
         """Its statistics; counted as the paper did, unless another way is named."""
-        return self.rows[selection or self.selection, split]
+        return self.rows[selection or (RULE if self.setting.needs_rule else ALL), split]
 
     @cached_property
     def history(self) -> History | None:
         """The curves of all seeds; None if no piece has any."""
         try:
-            history = read_history(*(piece.folder / "metrics.parquet" for piece in self.pieces))
+            history = read_history(*(piece.folder / "metrics.parquet" for piece in self.setting.runs))
         except DamagedError:
             return None
         return history if ("ood", 0) in history.accuracy else None
@@ -109,7 +84,7 @@ class RunResult:
     def measures(self) -> dict[int, dict[str, float]]:
         """The measures of every analysed seed; a damaged analysis counts as none."""
         found: dict[int, dict[str, float]] = {}
-        for piece in self.pieces:
+        for piece in self.setting.runs:
             with suppress(DamagedError):
                 if analysis := read_analysis(piece.folder):
                     found |= {seed: analysis.measures_of(seed) for seed in analysis.seeds}
@@ -118,7 +93,7 @@ class RunResult:
     @cached_property
     def correlations(self) -> dict[str, Correlation]:
         """Of measures with OOD accuracy, over analysed seeds that learned their data; none for few seeds."""
-        analysed = [seed for seed in self.seeds if seed.number in self.measures and not seed.diverged]
+        analysed = [seed for seed in self.setting.seeds if seed.number in self.measures and not seed.diverged]
         learned = [seed for seed in analysed if seed.accuracy.get("iid", 0) > paper.LEARNED]
         seeds = [seed for seed in learned if "ood" in seed.accuracy]
         ood = np.array([seed.accuracy["ood"] for seed in seeds])
@@ -147,7 +122,7 @@ class Results:
     @property
     def finished(self) -> list[RunResult]:
         """Runs with at least one finished seed."""
-        return [run for run in self.runs.values() if run.seeds]
+        return [run for run in self.runs.values() if run.setting.seeds]
 
     @property
     def is_miniature(self) -> bool:
@@ -220,7 +195,7 @@ def _merge_pieces(name: str, records: Sequence[RunRecord], planned: PlannedRun |
                 reason = f"its settings are not those of {pieces[0].name}"
             record = replace(record, state="different", reason=reason) if reason else record
         (pieces if record.state == "finished" else unusable).append(record)
-    return RunResult(name, planned, tuple(pieces), tuple(unusable))
+    return RunResult(name, planned, Setting(tuple(pieces)), tuple(unusable))
 
 
 def _compare_with_baseline(run: RunResult, base: RunResult) -> None:
@@ -233,7 +208,7 @@ def _compare_with_baseline(run: RunResult, base: RunResult) -> None:
 
 def _compare_function_tables(runs: Sequence[RunResult]) -> None:
     """Fill in how much the function table matters, in the row of the first."""
-    if spread := spread_of_tables([accuracies(run.seeds, "ood") for run in runs]):
+    if spread := spread_of_tables([accuracies(run.setting.seeds, "ood") for run in runs]):
         names = ("std_between_tables", "std_within_tables", "tables_p")
         row = runs[0].row("ood", ALL)
         row |= {"function_tables": len(runs), **rounded(dict(zip(names, spread, strict=True)))}

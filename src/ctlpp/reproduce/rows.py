@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 
 from ctlpp.plans.planned import REPEATS
-from ctlpp.report.compare import SPLITS, Summaries, summarise_seeds
+from ctlpp.report.compare import ALL, SPLITS, Counted, Setting
 from ctlpp.runs.history import History, SeedResult
 from ctlpp.runs.untrusted import as_dict, as_int, as_str
-from ctlpp.statistics import published as paper
+from ctlpp.statistics.published import LEARNED, Published
 from ctlpp.statistics.summary import Interval, Summary, mean_intervals
-from ctlpp.statistics.verdict import is_inside, judge_splits
+from ctlpp.statistics.verdict import is_inside
 
 if TYPE_CHECKING:
     from ctlpp.reproduce.results import Results, RunResult
@@ -52,41 +52,60 @@ COLUMNS: dict[str, pa.DataType] = {
 }
 
 
-def make_rows(run: RunResult, seeds: Sequence[SeedResult]) -> dict[str, Row]:
-    """The rows of a run by split, of which these seeds count."""
-    found = summarise_seeds(seeds)
-    about = _about(run) | _learning(run.history)
-    rows = {split: about | {"split": split} | _statistics(found, split) for split in SPLITS}
-    rows["ood"] |= _gaps(seeds, run.first.protocol)
-    if known := run.published:
-        for split, verdict in judge_splits(found["iid", 0], found["ood", 0], known).items():
-            mean, std = getattr(known, split)
-            rows[split] |= with_ends("difference", verdict.difference, verdict.interval)
-            rows[split] |= {"published_mean": mean, "published_std": std}
-            rows[split] |= {"published_inside": is_inside(mean, found[split, 0].interval)}
-            rows[split] |= {"verdict": verdict.word, "iid_differs": verdict.iid_differs}
-        rows["ood"] |= {"published_above_95": known.solved}
-    return {split: rounded(row) for split, row in rows.items()}
-
-
-def _about(run: RunResult) -> Row:
-    task, planned = run.first.task, run.planned
-    functions, symbols = run.first.cell or (None, None)
-    limit = as_dict(task.get("recipe")).get(REPEATS)
+def describe_run(run: RunResult) -> Row:
+    """What all rows of a run have: its settings, how many seeds are which, and how they learned."""
+    setting, planned = run.setting, run.planned
+    functions, symbols = setting.first.cell or (None, None)
+    limit = as_dict(setting.first.task.get("recipe")).get(REPEATS)
     return {
         **dict.fromkeys(COLUMNS),
-        **{name: getattr(run.first, name) for name in ("model", "variant", "protocol", "preset")},
+        **{name: getattr(setting.first, name) for name in ("model", "variant", "protocol", "preset")},
         "cell": run.name,
         "repeated_sequences": as_str(limit) or str(as_int(limit) or "") or None,
-        "table": as_int(task.get("seed")) or 0,
+        "table": setting.table,
         "shared_functions": functions,
         "shared_symbols": symbols,
         "planned": len(planned.seeds) if planned else None,
         "experiments": list(planned.experiments) if planned else [],
-        "diverged": sum(seed.diverged for seed in run.seeds),
-        "not_converged": sum(not seed.converged for seed in run.seeds),
-        "not_compared": run.mismatches,
+        "diverged": sum(seed.diverged for seed in setting.seeds),
+        "not_converged": sum(not seed.converged for seed in setting.seeds),
+        "not_compared": setting.mismatches,
         "special": planned.special if planned else [],
+        **_learning(run.history),
+    }
+
+
+def make_row(about: Row, setting: Setting, selection: str, split: str) -> Row:
+    """The row of a split, of which some of the seeds count."""
+    counted = setting.every if selection == ALL else setting.by_rule
+    ours = counted.summaries[split, 0]
+    row = about | {
+        "selection": selection,
+        "split": split,
+        "seeds": ours.seeds,
+        **_mean(ours),
+        "median": ours.median,
+        "above_95": ours.solved,
+        **_ends("above_95_share", ours.solved_share),
+        "by_length": [{"length": n, **_mean(one)} for n, one in counted.by_length(split).items()],
+    }
+    if split == "ood":
+        row |= _gaps(counted.seeds, setting.first.protocol)
+    if published := setting.published:
+        row |= _comparison(published, counted, split)
+    return {name: rounded(value) for name, value in row.items()}
+
+
+def _comparison(published: Published, counted: Counted, split: str) -> Row:
+    verdict, (mean, std) = counted.verdicts[split], getattr(published, split)
+    return {
+        "published_mean": mean,
+        "published_std": std,
+        "published_above_95": published.solved if split == "ood" else None,
+        "published_inside": is_inside(mean, counted.summaries[split, 0].interval),
+        **with_ends("difference", verdict.difference, verdict.interval),
+        "verdict": verdict.word,
+        "iid_differs": verdict.iid_differs,
     }
 
 
@@ -94,7 +113,7 @@ def _learning(history: History | None) -> Row:
     """When seeds came above 0.95 IID to stay, and how far the mean OOD accuracy moved in the last tenth."""
     if history is None or ("iid", 0) not in history.accuracy:
         return {}
-    steps = history.learned_at(paper.LEARNED)
+    steps = history.learned_at(LEARNED)
     learned = sorted(map(int, steps[np.isfinite(steps)]))
     late = history.steps > LATE * history.steps[-1]  # (E,)
     half = -(-len(steps) // 2)  # of all seeds, rounded up
@@ -106,19 +125,6 @@ def _learning(history: History | None) -> Row:
         "learned_half": learned[half - 1] if len(learned) >= half else None,
         "learned_late": sum(step > LATE * history.steps[-1] for step in learned),
         "moved_late": moved if np.isfinite(moved) else None,
-    }
-
-
-def _statistics(found: Summaries, split: str) -> Row:
-    ours = found[split, 0]
-    lengths = [(length, one) for (name, length), one in found.items() if name == split and length]
-    return {
-        "seeds": ours.seeds,
-        **_mean(ours),
-        "median": ours.median,
-        "above_95": ours.solved,
-        **_ends("above_95_share", ours.solved_share),
-        "by_length": [{"length": length, **_mean(one)} for length, one in lengths],
     }
 
 
