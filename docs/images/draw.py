@@ -10,8 +10,9 @@ from matplotlib.axes import Axes
 
 from ctlpp.benchmark.task import make_task
 from ctlpp.benchmark.variants import VARIANTS, Settings
+from ctlpp.figures import DARK, DATA, GROUPS, PUBLISHED
 from ctlpp.figures.graph import FONTS, draw_task
-from ctlpp.figures.style import DARK, DATA, GROUPS, PUBLISHED, new_figure, render, style, swarm
+from ctlpp.figures.style import new_figure, render, style, swarm
 from ctlpp.reproduce.results import Results, load_results
 from ctlpp.statistics import published as paper
 

@@ -22,6 +22,7 @@ from tests.figures.conftest import assert_inside
 from ctlpp.analysis.analysis import Study, analyze
 from ctlpp.benchmark.task import Task, make_task
 from ctlpp.benchmark.variants import Settings
+from ctlpp.figures import GREY, SPLITS
 from ctlpp.figures.matrices import (
     MISSING,
     Inside,
@@ -32,7 +33,7 @@ from ctlpp.figures.matrices import (
     draw_symbols,
 )
 from ctlpp.figures.run import draw_run_learning, draw_run_lengths, drawings, examples, inside, mean_of_seeds
-from ctlpp.figures.style import DOUBLE, GREY, SINGLE, SPLITS, group_colours, save, style, swarm
+from ctlpp.figures.style import DOUBLE, SINGLE, group_colours, save, style, swarm
 from ctlpp.models.zoo import MODELS
 from ctlpp.runs.history import History
 

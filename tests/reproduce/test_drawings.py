@@ -13,7 +13,8 @@ from matplotlib.figure import Figure
 from tests.figures.conftest import assert_inside
 from tests.reproduce.making import make_piece
 
-from ctlpp.figures.style import DATA, FORMATS, SIZE, render, style
+from ctlpp.figures import DATA
+from ctlpp.figures.style import FORMATS, SIZE, render, style
 from ctlpp.reproduce.drawings import drawings
 from ctlpp.reproduce.results import load_results
 from ctlpp.statistics.published import PUBLISHED

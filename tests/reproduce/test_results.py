@@ -14,8 +14,7 @@ from ctlpp.benchmark.variants import PROTOCOLS
 from ctlpp.report.compare import ALL, RULE, Setting
 from ctlpp.reproduce.page import share
 from ctlpp.reproduce.plan import CONDITIONS
-from ctlpp.reproduce.results import load_results
-from ctlpp.reproduce.rows import Row, correlations_table, equal_lengths
+from ctlpp.reproduce.results import Row, correlations_table, equal_lengths, load_results
 from ctlpp.runs.folder import read_run
 from ctlpp.statistics.verdict import HIGHER, LOWER, REPRODUCED, UNDECIDED, is_inside
 

@@ -26,11 +26,9 @@ from matplotlib.patches import Rectangle
 from ctlpp.analysis.analysis import Interchange
 from ctlpp.analysis.geometry import SILHOUETTE, Clustering
 from ctlpp.analysis.inputs import Array, Inputs
+from ctlpp.figures import DARK, IID, OOD
 from ctlpp.figures.style import (
-    DARK,
     DOUBLE,
-    IID,
-    OOD,
     SINGLE,
     SIZE,
     accuracy_axis,

@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 
 from ctlpp.analysis.analysis import Progress, Study, no_progress, study_run
 from ctlpp.analysis.folder import ANALYSIS, MEASURES, PREDICTORS, write_analysis
+from ctlpp.figures import DARK, DASHES, GREY, SEED, SPLITS
 from ctlpp.figures.matrices import (
     Inside,
     draw_accuracy,
@@ -26,15 +27,10 @@ from ctlpp.figures.matrices import (
     draw_symbols,
 )
 from ctlpp.figures.style import (
-    DARK,
-    DASHES,
     DOUBLE,
     FORMATS,
-    GREY,
-    SEED,
     SINGLE,
     SIZE,
-    SPLITS,
     accuracy_axis,
     label_ends,
     new_figure,

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -24,6 +24,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
+from ctlpp.figures import DARK, GROUPS
 from ctlpp.files import write_atomically
 from ctlpp.runs.history import Array
 from ctlpp.statistics.published import SOLVED
@@ -31,30 +32,7 @@ from ctlpp.statistics.published import SOLVED
 SINGLE, DOUBLE = 7.7, 16.0  # cm: one and two columns of the paper
 SIZE = 8  # points, of everything that is written
 FORMATS = ("pdf", "svg", "png")
-# One palette by meaning, as on the report page (whose groups have colours that suit a dark page, too).
-# Markers and dashes say the same without colour.
-IID, OOD = "#52708C", "#AA1F6E"  # what training has (and the IID test), and what only the OOD test has
-SPLITS, DASHES = {"iid": IID, "ood": OOD}, {"iid": "--", "ood": "-"}
-GROUPS = ("#E8604C", "#1F3F8F", "#F2B0A4", "#8FA8DC", "#3C9A62", "#C9A227")  # a is red, b blue: as published
-PUBLISHED = "#8C8C8C"
-SEED, GREY, DARK = "#555555", "#999999", "#333333"  # a seed, what does not count, and lines beside seeds
 BIN, STEP = 0.025, 0.06  # of accuracy: dots nearer than this stand side by side; between them, at most
-
-
-class Kind(NamedTuple):
-    """A kind of data."""
-
-    title: str
-    colour: str
-    marker: str
-
-
-DATA = {
-    "authors": Kind("authors", "#1B7837", "o"),
-    "repeats": Kind("clean with repeats", "#B07D00", "^"),
-    "clean": Kind("clean", "#5E4FA2", "v"),
-    "text": Kind("text", "#2A9D8F", "P"),
-}
 
 _RC: Any = {
     "font.family": "DejaVu Sans",  # comes with matplotlib

@@ -21,6 +21,7 @@ import jinja2
 
 import ctlpp
 from ctlpp.analysis.geometry import SILHOUETTE
+from ctlpp.figures.graph import draw_task
 from ctlpp.files import UserError, check_writable, write_atomically
 from ctlpp.report.compare import DATA, RULE, SPLITS, Setting, group_by_setting, kind_of_data
 from ctlpp.report.package import FINEST, Package, correlate_settings, pack
@@ -319,8 +320,6 @@ def list_settings(record: RunRecord) -> list[list[str]]:
 @lru_cache(maxsize=1000)
 def draw_sampling_graph(text: str) -> str | None:
     """The SVG of the graphs of a task, given as JSON; None for what is no task or too large to draw."""
-    from ctlpp.figures.graph import draw_task  # late: it takes a second
-
     try:
         task = task_from_dict(json.loads(text))
     except UserError:

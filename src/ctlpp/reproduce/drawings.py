@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from ctlpp.figures import DARK, DASHES, DATA, GREY, IID, OOD, PUBLISHED, SEED
 from ctlpp.figures.matrices import draw_accuracy, draw_side_by_side, draw_staged, draw_symbols
 from ctlpp.figures.run import (
     LENGTHS,
@@ -20,23 +21,7 @@ from ctlpp.figures.run import (
     plot_curves,
     plot_lengths,
 )
-from ctlpp.figures.style import (
-    DARK,
-    DASHES,
-    DATA,
-    DOUBLE,
-    GREY,
-    IID,
-    OOD,
-    PUBLISHED,
-    SEED,
-    accuracy_axis,
-    label_ends,
-    new_figure,
-    render,
-    style,
-    swarm,
-)
+from ctlpp.figures.style import DOUBLE, accuracy_axis, label_ends, new_figure, render, style, swarm
 from ctlpp.reproduce.examples import EXAMPLES, find_examples
 from ctlpp.reproduce.plan import CONDITIONS
 from ctlpp.reproduce.results import Results, RunResult
@@ -293,8 +278,9 @@ def _data(results: Results) -> Drawings:
     figure.set_layout_engine("constrained", rect=(0.03, 0, 0.97, 1))  # long labels stand out on the left
     ratios: Any = {"height_ratios": [len(own) + 1 for own in blocks.values()], "width_ratios": (3, 2, 2)}
     grid = figure.subplots(len(blocks), 3, sharex="col", squeeze=False, **ratios)
+    end = max(history.steps[-1] for lines in blocks.values() for _, history in lines) / 1000
     for row, (model, lines) in zip(grid, blocks.items(), strict=True):
-        _draw_block(row, lines)
+        _draw_block(row, lines, end)
         row[0].set_title(f"{paper.TITLES[model]} on A", loc="left", weight="bold")
         mean, deviation = paper.PUBLISHED[model, "A"].ood
         row[2].axvspan(mean - deviation, min(1.0, mean + deviation), color=GREY, alpha=0.25, linewidth=0)
@@ -332,10 +318,9 @@ def find_lines(results: Results) -> dict[str, list[Line]]:
     return blocks
 
 
-def _draw_block(row: Sequence[Axes], block: Sequence[Line]) -> None:
+def _draw_block(row: Sequence[Axes], block: Sequence[Line], end: float) -> None:
     """When seeds learn, and how accurate they end: three panels, in which a line has the same height."""
     steps, iid, ood = row
-    end = max(history.steps[-1] for _, history in block) / 1000
     for at, (_, history) in enumerate(block):
         learned = history.learned_at(paper.LEARNED) / 1000
         _draw_dots(steps, at, learned, DARK, end)

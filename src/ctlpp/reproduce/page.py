@@ -34,8 +34,15 @@ from ctlpp.report.page import PageKind, make_page
 from ctlpp.reproduce.drawings import FORMATS, NAMES, draw_all
 from ctlpp.reproduce.examples import find_examples
 from ctlpp.reproduce.plan import CONDITIONS
-from ctlpp.reproduce.results import RUNS, Results, RunResult, load_results
-from ctlpp.reproduce.rows import Row, correlations_table, results_table
+from ctlpp.reproduce.results import (
+    RUNS,
+    Results,
+    Row,
+    RunResult,
+    correlations_table,
+    load_results,
+    results_table,
+)
 from ctlpp.runs.folder import RunRecord, find_runs
 from ctlpp.runs.untrusted import as_dict, as_str
 from ctlpp.statistics import published as paper
