@@ -74,11 +74,11 @@ def _chance(results: Results) -> float:
     return 1 / len(task_from_dict(results.finished[0].setting.first.task).symbols)
 
 
-# Seeds as rows of dots
+# Strips of dots
 
 
 @dataclass(frozen=True)
-class Row:
+class Strip:
     """A run, or a published mean and its standard deviation; neither for a heading, or what has not run."""
 
     label: str
@@ -90,7 +90,7 @@ class Row:
     bold: bool = False
 
 
-def draw_strips(panels: Mapping[str, Sequence[Row]], heads: Sequence[str], chance: float) -> Figure:
+def draw_strips(panels: Mapping[str, Sequence[Strip]], heads: Sequence[str], chance: float) -> Figure:
     """Panels side by side, whose rows have the same labels; they stand left of the first.
 
     heads: what stands above the columns of notes on the right.
@@ -122,7 +122,7 @@ def draw_strips(panels: Mapping[str, Sequence[Row]], heads: Sequence[str], chanc
     return figure
 
 
-def _draw_seeds(axes: Axes, at: int, row: Row, run: RunResult) -> None:
+def _draw_seeds(axes: Axes, at: int, row: Strip, run: RunResult) -> None:
     """Dots, hollow if the paper would not count them, above their mean with its interval."""
     kept, statistics = run.setting.as_published.seeds, run.row()
     tried = [seed for seed in run.setting.seeds if "ood" in seed.accuracy]
@@ -152,29 +152,29 @@ def _table1(results: Results) -> Drawings:
     runs = [run for on_condition in found.values() for run in on_condition.values()]
     published = any(run.setting.published for run in runs)  # then also those of what has not run are shown
     places = [place for place in paper.PUBLISHED if published or any(place in own for own in found.values())]
-    panels: dict[str, list[Row]] = {}
+    panels: dict[str, list[Strip]] = {}
     for variant in sorted({variant for _, variant in places}):
         rows = panels[f"Variant {variant}"] = []
         for model in dict.fromkeys(model for model, _ in places):
-            rows.append(Row(paper.TITLES[model], bold=True))
+            rows.append(Strip(paper.TITLES[model], bold=True))
             if published:
-                rows.append(Row("published", published=paper.PUBLISHED[model, variant].ood))
+                rows.append(Strip("published", published=paper.PUBLISHED[model, variant].ood))
             for condition, own in found.items():
                 if any(model == other for other, _ in own):
-                    rows.append(_row_of(own.get((model, variant)), condition))
+                    rows.append(_strip_of(own.get((model, variant)), condition))
     if panels:
         yield "table1", draw_strips(panels, (f"> {paper.SOLVED}", "IID"), _chance(results))
 
 
-def _row_of(run: RunResult | None, condition: str) -> Row:
+def _strip_of(run: RunResult | None, condition: str) -> Strip:
     """A run with the number of seeds above 0.95, and with its IID accuracy where that is not 1.00."""
     notes: tuple[str, ...] = ("not run",)
     if run:
-        ood, iid = run.row(), run.row("iid")["mean"]
-        solved = f"{ood['above_95']} of {ood['seeds']}" if ood["seeds"] else "none learned"
+        tried, iid = len(run.setting.as_published.seeds), run.row("iid")["mean"]
+        solved = f"{run.row()['above_95']} of {tried}" if tried else "none learned"
         notes = solved, f"{iid:.2f}" if iid is not None and iid < 0.995 else ""
     kind = DATA[condition]
-    return Row(kind.title, run, kind.colour, kind.marker, notes)
+    return Strip(kind.title, run, kind.colour, kind.marker, notes)
 
 
 def _function_tables(results: Results) -> Drawings:
@@ -186,14 +186,14 @@ def _function_tables(results: Results) -> Drawings:
         panels[title] = {run.setting.table: run for run in runs}
     numbers = sorted({number for runs in panels.values() for number in runs})
     if panels:
-        rows = {title: [_row_of_table(n, runs.get(n)) for n in numbers] for title, runs in panels.items()}
+        rows = {title: [_strip_of_table(n, runs.get(n)) for n in numbers] for title, runs in panels.items()}
         yield "tables", draw_strips(rows, ("mean",), _chance(results))
 
 
-def _row_of_table(number: int, run: RunResult | None) -> Row:
+def _strip_of_table(number: int, run: RunResult | None) -> Strip:
     mean = run.row()["mean"] if run else None
     note = "not run" if run is None else "" if mean is None else f"{mean:.2f}"
-    return Row(f"table {number}", run, SEED, notes=(note,))
+    return Strip(f"table {number}", run, SEED, notes=(note,))
 
 
 # Curves
@@ -202,13 +202,11 @@ def _row_of_table(number: int, run: RunResult | None) -> Row:
 def _curves(results: Results) -> Drawings:
     """On each kind of data, accuracy over time, and at the end by number of functions."""
     for condition in CONDITIONS:
-        if curves := {place: run.history for place, run in results.runs_on(condition).items() if run.history}:
-            chance = _chance(results)
+        curves = {place: run.history for place, run in results.runs_on(condition).items() if run.history}
+        if curves:
+            chance, at_end = _chance(results), "accuracy at the end"
             yield f"curves-{condition}", draw_panels(curves, plot_curves, STEPS, "accuracy", chance)
-            yield (
-                f"lengths-{condition}",
-                draw_panels(curves, plot_lengths, LENGTHS, "accuracy at the end", chance),
-            )
+            yield f"lengths-{condition}", draw_panels(curves, plot_lengths, LENGTHS, at_end, chance)
 
 
 def draw_panels(
