@@ -86,7 +86,7 @@ class Inside:
 
     inputs: Inputs
     title: str
-    right: Array | None  # which pairs are answered right, (F, F, symbols)
+    right: Array  # which pairs are answered right, (F, F, symbols)
     cosines: Array | None = None  # similarity of the readouts of all functions, (values, F, F)
     clusters: Sequence[Clustering] | None = None  # of them, one for each value
 
@@ -106,7 +106,6 @@ class Inside:
     @property
     def asked(self) -> Array:
         """`right` as numbers; nan for pairs that no graph has: nobody asks for them. (1, F, F, symbols)"""
-        assert self.right is not None
         return np.where(self.inputs.train | self.inputs.ood, self.right.astype(float), np.nan)[None]
 
 

@@ -208,8 +208,8 @@ def _similarity(package: Package, analysis: AnalysisRecord) -> None:
     low = math.floor(100 * np.clip(known.min() if len(known) else 0, -1, 0.99)) / 100
     silhouettes = [[*map(rounded, row)] for row in found.silhouettes.tolist()]
     package.facts["inside"] |= {"low": low, "silhouettes": silhouettes}
-    arrays = {"similarity": quantise(cosines, low, 1), "clusters": found.clusters, "order": found.order}
-    package.arrays |= arrays
+    package.arrays["similarity"] = quantise(cosines, low, 1)
+    package.arrays |= {"clusters": found.clusters, "order": found.order}
 
 
 def _pairs(package: Package, analysis: AnalysisRecord) -> None:
@@ -249,9 +249,10 @@ def read_similarity(analysis: AnalysisRecord) -> Similarity:
         cosines[where] = _stack(rows["cosines"], len(rows), F, F)
         silhouettes[where] = rows["silhouette"].to_numpy()
         for name, array in numbers.items():
-            array[where] = given = _stack(rows[name], len(rows), F)
+            given = _stack(rows[name], len(rows), F)
             if not ((given >= 0) & (given < F)).all():
                 raise DamagedError(f"similarity.parquet: {name} are out of range")
+            array[where] = given
     return Similarity(cosines, **numbers, silhouettes=silhouettes)
 
 

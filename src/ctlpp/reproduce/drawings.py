@@ -380,7 +380,6 @@ def _similarity(results: Results) -> Drawings:
         failed = next((one.inside for one in examples if one.name.startswith("failure")), seeds[0])
         value = failed.least_alike  # the same symbol of all seeds
         yield "similarity", draw_side_by_side(seeds, value)
-        if answered := [seed for seed in seeds[:2] if seed.right is not None]:
-            yield "accuracy", draw_accuracy(answered, value)
+        yield "accuracy", draw_accuracy(seeds[:2], value)
         for one in examples:
             yield f"similarity-{one.name}", draw_symbols(one.inside)

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ctlpp.analysis.folder import AnalysisRecord, read_analysis
+from ctlpp.analysis.folder import read_analysis
 from ctlpp.analysis.geometry import Clustering
-from ctlpp.analysis.inputs import Array, Inputs
+from ctlpp.analysis.inputs import Inputs
 from ctlpp.figures.matrices import Inside
 from ctlpp.files import UserError
 from ctlpp.report.package import read_pairs, read_similarity
@@ -32,9 +32,8 @@ class Example(NamedTuple):
 
 def find_examples(results: Results) -> list[Example]:
     """The NDRs with most and least OOD accuracy on R, and with least on A, that learned their data."""
-    runs = {
-        run.setting.first.variant: run for run in reversed(results.runs_of("similarity"))
-    }  # the first of each
+    every = reversed(results.runs_of("similarity"))
+    runs = {run.setting.first.variant: run for run in every}  # of several, the first of the plan
     examples: dict[tuple[str, int], Example] = {}  # by variant and seed
     for name in EXAMPLES:
         outcome, variant = name.split("-")
@@ -55,34 +54,27 @@ def _rank(run: RunResult, best: bool) -> list[tuple[RunRecord, SeedResult]]:
 
 
 def read_example(name: str, run: RunResult, piece: RunRecord, seed: SeedResult) -> Example | None:
-    """A seed with its similarity matrices; None if it is not analysed, or the analysis is damaged."""
+    """A seed with what its analysis found; None if it is not analysed, or the analysis is damaged."""
     try:
         analysis, inputs = read_analysis(piece.folder), Inputs(task_from_dict(piece.task))
         if analysis is None or seed.number not in analysis.seeds:
             return None
-        found, at = read_similarity(analysis), analysis.seeds.index(seed.number)
+        found, (right, _), at = (
+            read_similarity(analysis),
+            read_pairs(analysis),
+            analysis.seeds.index(seed.number),
+        )
     except (DamagedError, UserError):
         return None
     task, every = inputs.task, np.arange(inputs.n_functions)
     alike = (analysis.functions, analysis.symbols) == (tuple(task.functions), tuple(task.symbols))
     if not alike or (np.sort(found.order[at]) != every).any():
         return None
-    clusters = [
-        Clustering(labels.astype(int), order.astype(int), float(silhouette))
-        for labels, order, silhouette in zip(
-            found.clusters[at], found.order[at], found.silhouettes[at], strict=True
-        )
-    ]
+    each = zip(
+        found.clusters[at].astype(int), found.order[at].astype(int), found.silhouettes[at], strict=True
+    )
+    clusters = [Clustering(labels, order, float(silhouette)) for labels, order, silhouette in each]
     title = f"{run.title}, seed {seed.number}, OOD {seed.accuracy['ood']:.2f}"
-    right = _read_right(analysis, at, inputs)
-    return Example(name, run, seed, Inside(inputs, title, right, found.cosines[at], clusters))
-
-
-def _read_right(analysis: AnalysisRecord, at: int, inputs: Inputs) -> Array | None:
-    """Which pairs the seed answers right, (F, F, symbols); None if the analysis does not say."""
-    try:
-        right, _ = read_pairs(analysis)
-    except DamagedError:
-        return None
     first, second, _ = np.ogrid[tuple(map(slice, inputs.answer.shape))]
-    return np.asarray(right[at, inputs.value[:, None], first, second])
+    by_start = right[at, inputs.value[:, None], first, second]  # (F, F, symbols)
+    return Example(name, run, seed, Inside(inputs, title, by_start, found.cosines[at], clusters))

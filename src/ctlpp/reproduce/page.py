@@ -96,7 +96,7 @@ def render(template: str, results: Results, page: Path) -> str:
         undefined=jinja2.StrictUndefined,
     )
     filters = (number, signed, mean, estimate, share, solved, verdict, name_of, cell, time)
-    functions = (cost, remaining, grid_table, describe_record, problems)
+    functions = (cost, remaining, grid_table, describe_record, problems, find_examples)
     environment.filters |= {function.__name__: function for function in filters}
     environment.globals |= {function.__name__: function for function in functions}
     environment.globals |= {
@@ -111,7 +111,6 @@ def render(template: str, results: Results, page: Path) -> str:
         "link": lambda name: Path(os.path.relpath(results.folder.resolve() / name, here)).as_posix(),
         "has_figure": lambda name: (results.folder / FIGURES / f"{name}.png").is_file(),
         "findings": findings.read_text(encoding="utf-8") if findings.is_file() else "",
-        "examples": find_examples(results),
     }
     return environment.get_template(template).render()
 
