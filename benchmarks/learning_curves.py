@@ -55,7 +55,8 @@ def measure(to: Path) -> None:
 
 def draw(source: Path, to: Path) -> None:
     """Mean of the seeds as a line, their range as an area; a row a split, a column a model."""
-    from ctlpp.figures.style import DARK, DOUBLE, PUBLISHED, new_figure, save, style
+    from ctlpp.figures import DARK, PUBLISHED
+    from ctlpp.figures.style import DOUBLE, new_figure, save, style
     from ctlpp.statistics.published import TITLES
 
     found = json.loads(source.read_text())

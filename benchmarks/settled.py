@@ -9,6 +9,7 @@ accuracies moves by more than 0.05. A piece of a run is a crowd. Shown are runs 
 from dataclasses import replace
 from pathlib import Path
 
+from ctlpp.report.compare import Setting
 from ctlpp.reproduce.plan import SETTLED
 from ctlpp.reproduce.results import RunResult, load_results
 from ctlpp.runs.folder import RunRecord
@@ -42,10 +43,10 @@ def main() -> None:
     saved = trained = changed = 0
     print(f"{'run':26} {'stops at':>16} {'OOD then':>9} {'in the end':>10}  verdict then, in the end")
     for run in load_results(RESULTS).finished:
-        ends = [stopped(piece) for piece in run.pieces]
-        early = RunResult(run.name, run.planned, tuple(piece for _, piece in ends))
-        seeds = [len(piece.seeds) for piece in run.pieces]
-        steps = [piece.step or 0 for piece in run.pieces]
+        ends = [stopped(piece) for piece in run.setting.runs]
+        early = RunResult(run.name, run.planned, Setting(tuple(piece for _, piece in ends)))
+        seeds = [len(piece.seeds) for piece in run.setting.runs]
+        steps = [piece.step or 0 for piece in run.setting.runs]
         trained += sum(many * last for many, last in zip(seeds, steps, strict=True))
         left = sum(many * (last - at) for many, last, (at, _) in zip(seeds, steps, ends, strict=True))
         if not left:

@@ -10,8 +10,9 @@ from matplotlib.axes import Axes
 
 from ctlpp.benchmark.task import make_task
 from ctlpp.benchmark.variants import VARIANTS, Settings
+from ctlpp.figures import DARK, DATA, GROUPS, PUBLISHED
 from ctlpp.figures.graph import FONTS, draw_task
-from ctlpp.figures.style import DARK, DATA, GROUPS, MARKERS, PUBLISHED, new_figure, render, style, swarm
+from ctlpp.figures.style import new_figure, render, style, swarm
 from ctlpp.reproduce.results import Results, load_results
 from ctlpp.statistics import published as paper
 
@@ -22,8 +23,8 @@ SHOWN = ("authors", "repeats")  # the data settings nearest to the published exp
 CHANCE = 1 / 8
 WORDS = {
     PUBLISHED: "published (± sd)",
-    DATA["authors"]: "authors' data",
-    DATA["repeats"]: "clean data with repeats",
+    DATA["authors"].colour: "authors' data",
+    DATA["repeats"].colour: "clean data with repeats",
 }
 EXAMPLES = (("training", "k a n 3", "a a a"), ("OOD test", "q d t 6", "b a b"))
 
@@ -93,16 +94,16 @@ def draw_strip(axes: Axes, results: Results) -> None:
             -0.03, top - 1, f"{paper.TITLES[place[0]]} on {place[1]}", ha="right", va="center", fontsize=9
         )
         for line, condition in enumerate(SHOWN, start=1):
-            run = found[condition].get(place)
+            run, kind = found[condition].get(place), DATA[condition]
             if run is None:
-                axes.text(1.04, top - line, "not run yet", va="center", fontsize=8, color=DATA[condition])
+                axes.text(1.04, top - line, "not run yet", va="center", fontsize=8, color=kind.colour)
                 continue
-            values = [seed.accuracy["ood"] for seed in run.seeds]
-            look = {"color": DATA[condition], "marker": MARKERS[condition], "markersize": 4.5, "alpha": 0.6}
+            values = [seed.accuracy["ood"] for seed in run.setting.seeds]
+            look = {"color": kind.colour, "marker": kind.marker, "markersize": 4.5, "alpha": 0.6}
             axes.plot(values, top - line + swarm(values, 0.4), linestyle="none", markeredgewidth=0, **look)
             solved = sum(value > paper.SOLVED for value in values)
             axes.text(
-                1.04, top - line, f"{solved} of {len(values)}", va="center", fontsize=8, color=DATA[condition]
+                1.04, top - line, f"{solved} of {len(values)}", va="center", fontsize=8, color=kind.colour
             )
     axes.set_xlim(-0.02, 1.03)
     axes.set_ylim(-4.0 * len(paper.PUBLISHED) + 1.0, 2.4)

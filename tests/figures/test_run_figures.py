@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
@@ -19,9 +22,19 @@ from tests.figures.conftest import assert_inside
 from ctlpp.analysis.analysis import Study, analyze
 from ctlpp.benchmark.task import Task, make_task
 from ctlpp.benchmark.variants import Settings
-from ctlpp.figures.pairs import Matrices, draw_interchange, draw_places, draw_side_by_side, draw_symbols
-from ctlpp.figures.run import draw_run_learning, draw_run_lengths, drawings, examples, mean_of_seeds
-from ctlpp.figures.style import DOUBLE, GREY, MISSING, SINGLE, SPLITS, group_colours, save, style
+from ctlpp.figures import GREY, SPLITS
+from ctlpp.figures.matrices import (
+    MISSING,
+    Inside,
+    draw_interchange,
+    draw_places,
+    draw_side_by_side,
+    draw_staged,
+    draw_symbols,
+)
+from ctlpp.figures.run import draw_run_learning, draw_run_lengths, drawings, examples, inside, mean_of_seeds
+from ctlpp.figures.style import DOUBLE, SINGLE, group_colours, save, style, swarm
+from ctlpp.models.zoo import MODELS
 from ctlpp.runs.history import History
 
 
@@ -151,18 +164,18 @@ def test_interchange_has_mean_and_sample_deviation_of_the_seeds_that_have_not_di
 
 @pytest.mark.parametrize("draw", [draw_symbols, lambda seed: draw_side_by_side([seed], 0)])
 def test_a_similarity_matrix_has_a_strip_of_groups_lines_between_clusters_and_grey_unknown_cells(
-    ndr: Study, draw: Callable[[Matrices], Figure], tmp_path: Path
+    ndr: Study, draw: Callable[[Inside], Figure], tmp_path: Path
 ) -> None:
-    seed = Matrices.of(ndr.analysis, 0, "seed 0")
-    one, colours = seed.clusters[0], [*group_colours(seed.inputs.groups).values()]
-    seed.cosines[0, one.order[0], one.order[1]] = np.nan
+    seed = inside(ndr, 0)
+    (cosines, one), colours = seed.readouts(0), [*group_colours(seed.inputs.groups).values()]
+    cosines[one.order[0], one.order[1]] = np.nan
     with style():
         figure = draw(seed)
         save(figure, tmp_path / "figure", ["svg"])
     drawn: Any = figure.axes[0]
     matrix, strip = drawn.images
     shown = np.ma.filled(matrix.get_array(), np.nan)
-    np.testing.assert_array_equal(shown, seed.cosines[0][np.ix_(one.order, one.order)])
+    np.testing.assert_array_equal(shown, cosines[np.ix_(one.order, one.order)])
     assert matrix.to_rgba(matrix.get_array())[0, 1, :3] == pytest.approx(to_rgb(MISSING))
     groups = [to_rgb(colours[seed.inputs.group_of[f]]) for f in one.order]
     np.testing.assert_allclose(strip.get_array()[0], groups)
@@ -171,9 +184,9 @@ def test_a_similarity_matrix_has_a_strip_of_groups_lines_between_clusters_and_gr
 
 
 def test_a_silhouette_just_below_the_limit_is_not_written_as_the_limit(ndr: Study) -> None:
-    seed = Matrices.of(ndr.analysis, 0, "seed 0")
-    near = replace(seed.clusters[0], labels=0 * seed.clusters[0].labels, silhouette=0.3996)
-    seed = replace(seed, clusters=[near, *seed.clusters[1:]])
+    seed = inside(ndr, 0)
+    _, first = seed.readouts(0)
+    seed = replace(seed, clusters=[replace(first, labels=0 * first.labels, silhouette=0.3996)])
     with style():
         figure = draw_side_by_side([seed], 0)
     assert "no clear split\n(silhouette 0.39 < 0.4)" in figure.axes[0].get_title()
@@ -182,11 +195,47 @@ def test_a_silhouette_just_below_the_limit_is_not_written_as_the_limit(ndr: Stud
 def test_functions_are_named_in_the_colours_of_their_groups_unless_the_names_would_be_too_small(
     ndr: Study,
 ) -> None:
-    seed = Matrices.of(ndr.analysis, 0, "seed 0")
+    seed = inside(ndr, 0)
+    _, clusters = seed.readouts(0)
     with style():
         one, many = (draw_side_by_side([seed] * count, 0).axes[0] for count in (1, 9))
     names, colours = [*seed.inputs.task.functions], [*group_colours(seed.inputs.groups).values()]
-    expected = [(names[f], colours[seed.inputs.group_of[f]]) for f in seed.clusters[0].order]
+    expected = [(names[f], colours[seed.inputs.group_of[f]]) for f in clusters.order]
     for labels in (one.get_xticklabels(), one.get_yticklabels()):
         assert [(text.get_text(), text.get_color()) for text in labels] == expected
     assert not many.get_xticklabels()
+
+
+def shown(figure: Figure) -> list[Any]:
+    """The texts of all matrices, and those around them."""
+    inside = [text for axes in figure.axes for text in (*axes.texts, axes.title, axes.xaxis.label)]
+    return [*inside, *figure.texts]
+
+
+def test_the_grid_of_s_has_mean_and_std_of_the_seeds_of_a_cell_and_the_published_claims() -> None:
+    grid = {"own:x": {(8, 2): [0.1]}, "ndr": {(4, 2): [0.2, 0.4, 0.6]}}
+    words = "\n".join(text.get_text() for text in shown(draw_staged(grid, diverged=1)))
+    for text in ("0.40\n± 0.20", "0.10", "own:x", "Published: 1.00 only", "1 seed diverged, part of no mean"):
+        assert text in words
+    assert "diverged" not in "".join(text.get_text() for text in shown(draw_staged(grid)))
+
+
+@pytest.mark.parametrize(("models", "symbols"), [(1, 1), (3, 5), (7, 5)])
+def test_whatever_the_models_all_texts_of_the_grid_are_inside_and_apart(models: int, symbols: int) -> None:
+    cells = {(many, few): [0.1, 0.9] for many in (4, 8, 12, 16) for few in range(1, symbols + 1)}
+    with style():
+        figure = draw_staged(
+            dict.fromkeys(["ndr", *(name for name in MODELS if name != "ndr")][:models], cells), 9
+        )
+    assert_inside(figure)
+    boxes = [text.get_window_extent() for text in shown(figure) if text.get_text()]
+    assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
+
+
+@given(values=st.lists(st.floats(0, 1), min_size=1, max_size=60), width=st.floats(0.01, 0.5))
+def test_dots_of_a_swarm_stay_near_and_equal_ones_stand_side_by_side(
+    values: list[float], width: float
+) -> None:
+    shift = swarm(values, width)
+    assert np.abs(shift).max() <= width + 1e-12
+    assert len({*zip(values, shift.tolist(), strict=True)}) == len(values)

@@ -10,15 +10,8 @@ from scipy import stats
 from tests.report.conftest import config_of, full_size, make_task
 
 import ctlpp
-from ctlpp.report.compare import (
-    contrast,
-    count_verdicts,
-    group_by_setting,
-    headline,
-    kind_of_data,
-    mismatches,
-    summarise_settings,
-)
+from ctlpp.report.compare import Setting, contrast, group_by_setting, kind_of_data, mismatches
+from ctlpp.report.page import count_verdicts, describe_setting, headline
 from ctlpp.runs.folder import RunRecord
 from ctlpp.runs.history import SeedResult
 from ctlpp.statistics.published import PUBLISHED
@@ -39,10 +32,9 @@ def test_full_size_runs_stand_beside_their_published_numbers(preset: str) -> Non
         values = [0.5, 0.9, 1.0, 0.8]
         run = record(full_size(model, variant, preset), values)
         assert mismatches(run) == []
-        published, expected = summarise_settings([run])[0]["published"], judge(summarise(values), row.ood)
-        assert published["ood"] == row.ood
-        found = [published[key]["ood"] for key in ("verdict", "difference", "interval")]
-        assert found == [expected.word, expected.difference, expected.interval]
+        setting = Setting((run,))
+        assert setting.published == row
+        assert setting.as_published.verdicts["ood"] == judge(summarise(values), row.ood)
 
 
 def test_whatever_differs_is_named_except_evaluations_and_precision() -> None:
@@ -63,17 +55,21 @@ def test_whatever_differs_is_named_except_evaluations_and_precision() -> None:
 def test_transformers_are_also_selected_as_the_paper_did() -> None:
     config = full_size("transformer", "R")
     stuck, fine = record(config, [0.1] * 5, iid=0.2), record(config, [0.8] * 30, first=5)
-    everything, selected = summarise_settings([stuck, fine])
+    (setting,) = group_by_setting([stuck, fine])
+    everything, selected = describe_setting(setting, [stuck, fine])
     assert [entry["summary"]["ood"]["seeds"] for entry in (everything, selected)] == [35, 25]
     assert selected["summary"]["ood"]["mean"] == pytest.approx(0.8)
     assert bool(selected["note"]) > bool(everything["note"])
+    assert setting.as_published is setting.by_rule
 
 
 def test_runs_of_one_setting_are_pooled_and_no_seed_counts_twice() -> None:
     config = full_size("ndr", "R")
     later = config | {"seeds": [1, 2], "started": "later"}
     later["recipe"] = config["recipe"] | {"eval_every": 7}  # only watches
-    (entry,) = summarise_settings([record(config, [0.1, 0.2]), record(later, [0.7, 0.3], first=1)])
+    records = [record(config, [0.1, 0.2]), record(later, [0.7, 0.3], first=1)]
+    (setting,) = group_by_setting(records)
+    (entry,) = describe_setting(setting, records)
     assert (entry["runs"], entry["seeds"]) == ([0, 1], [[0, 0], [0, 1], [1, 2]])
     assert entry["summary"]["ood"]["mean"] == pytest.approx(0.2)
     for other in ({"data": {"train": "f" * 64}}, {"recipe": config["recipe"] | {"steps": 9}}):
@@ -87,16 +83,18 @@ def test_statistics_leave_out_seeds_that_diverged_and_are_there_for_every_length
         for at, own in enumerate(lengths)
     )
     run = RunRecord(Path("run"), "run", "finished", "", config_of(make_task(), range(3)), seeds)
-    (entry,) = summarise_settings([run])
-    ood = entry["summary"]["ood"]
-    assert (ood["mean"], ood["seeds"], ood["diverged"]) == (pytest.approx(0.6), 2, 1)
-    assert entry["lengths"]["ood"] == pytest.approx({2: 0.6, 3: 0.1})
+    found = Setting((run,)).every
+    ood = found.summaries["ood", 0]
+    assert ood.mean == pytest.approx(0.6)
+    assert (ood.seeds, ood.diverged) == (2, 1)
+    means = {length: one.mean for length, one in found.by_length("ood").items()}
+    assert means == pytest.approx({2: 0.6, 3: 0.1})
 
 
 def test_the_headline_counts_verdicts_on_the_data_nearest_to_the_authors() -> None:
     def said(*records: RunRecord) -> str:
-        entries = summarise_settings(records)
-        return headline(count_verdicts(records, entries), entries)
+        found = group_by_setting(records)
+        return headline(count_verdicts(found), found)
 
     def on(protocol: str, values: Sequence[float], **recipe: Any) -> RunRecord:
         config = full_size("ndr", "R") | {"protocol": protocol}

@@ -16,8 +16,7 @@ from typer.testing import CliRunner
 from ctlpp.cli.main import make_app
 from ctlpp.reproduce.drawings import FORMATS, NAMES, draw_all
 from ctlpp.reproduce.page import render
-from ctlpp.reproduce.results import Results, load_results
-from ctlpp.reproduce.rows import correlations_table, results_table
+from ctlpp.reproduce.results import Results, correlations_table, load_results, results_table
 
 ROOT = Path(__file__).parents[2]
 RESULTS, PAGE = ROOT / "results", ROOT / "docs" / "reproduction.md"

@@ -12,7 +12,8 @@ from tests.reproduce.making import make_piece
 
 from ctlpp.files import UserError
 from ctlpp.report.page import REPORT, check_target
-from ctlpp.reproduce.drawings import draw_all, find_examples
+from ctlpp.reproduce.drawings import draw_all
+from ctlpp.reproduce.examples import find_examples
 from ctlpp.reproduce.page import PAGE, render, write_results
 from ctlpp.reproduce.plan import plan
 from ctlpp.reproduce.results import load_results
@@ -115,7 +116,7 @@ def test_a_damaged_analysis_costs_its_figure_only_and_a_missing_one_is_named(tmp
     for name in ("similarity.parquet", "analysis.json"):
         (analysis / name).write_bytes(b"?")
         results = load_results(tmp_path)
-        assert len(results.runs[NAME].seeds) == 3
+        assert len(results.runs[NAME].setting.seeds) == 3
         assert find_examples(results) == []
 
 

@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from ctlpp.reproduce.drawings import Example, read_example
+from ctlpp.report.compare import Setting
+from ctlpp.reproduce.examples import Example, read_example
 from ctlpp.reproduce.results import RunResult
 from ctlpp.runs.folder import read_run, run_folders
 from ctlpp.runs.history import read_history
@@ -101,18 +102,19 @@ def test_the_table_has_no_other_runs_and_the_page_has_the_rungs_that_have_run() 
 def example(run: str, number: int) -> Example:
     for folder in run_folders(RESULTS / "runs" / run):
         piece = read_run(folder)
+        named = RunResult(run, None, Setting((piece,)))
         for seed in piece.seeds:
-            if seed.number == number and (found := read_example("", RunResult(run, None), piece, seed)):
+            if seed.number == number and (found := read_example("", named, piece, seed)):
                 return found
     raise AssertionError(f"no analysis of seed {number} of {run}")
 
 
 def splits(one: Example) -> dict[int, list[list[int]]]:
     """Symbols with several clusters: how many functions of each group each cluster has."""
-    groups = one.matrices.inputs.group_of
+    groups = one.inside.inputs.group_of
     return {
         value: [np.bincount(groups[own.labels == label], minlength=2).tolist() for label in range(own.count)]
-        for value, own in enumerate(one.matrices.clusters)
+        for value, own in enumerate(one.inside.clusters or ())
         if own.count > 1
     }
 
@@ -121,9 +123,8 @@ def test_the_seeds_of_the_page_are_right_and_split_as_it_says() -> None:
     success, failure = example("ndr-R-clean", 0), example("ndr-R-clean", 22)
     assert [round(one.seed.accuracy["ood"], 2) for one in (success, failure)] == [1.0, 0.34]
     for one, table in ((success, [[1, 1], [1, 1]]), (failure, [[1, 0.27], [0.12, 1]])):
-        found = one.answers(5)
-        assert found is not None
-        assert np.abs(found.groups - table).max() < 0.0051
+        groups = one.inside.inputs.means(one.inside.asked)[0][0, 5]
+        assert np.abs(groups - table).max() < 0.0051
     assert splits(failure)[5] == [[16, 0], [0, 16]]
     across = splits(success)
     assert len(across) == 2

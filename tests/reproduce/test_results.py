@@ -11,11 +11,10 @@ from tests.reproduce.making import make_piece
 
 import ctlpp
 from ctlpp.benchmark.variants import PROTOCOLS
-from ctlpp.report.compare import summarise_settings
+from ctlpp.report.compare import ALL, RULE, Setting
 from ctlpp.reproduce.page import share
 from ctlpp.reproduce.plan import CONDITIONS
-from ctlpp.reproduce.results import ALL, RULE, load_results
-from ctlpp.reproduce.rows import Row, correlations_table, equal_lengths
+from ctlpp.reproduce.results import Row, correlations_table, equal_lengths, load_results
 from ctlpp.runs.folder import read_run
 from ctlpp.statistics.verdict import HIGHER, LOWER, REPRODUCED, UNDECIDED, is_inside
 
@@ -42,7 +41,7 @@ def test_a_piece_counts_if_it_was_only_watched_otherwise_than_the_first(tmp_path
     make_piece(tmp_path, NAME, [0.9], first=3, data={"train": "f" * 64})
     make_piece(tmp_path, "lstm-R-clean", [0.5]).parent.rename(tmp_path / "runs" / "ndr-R-text")
     runs = load_results(tmp_path).runs
-    assert [seed.number for seed in runs[NAME].seeds] == [0, 1, 2]
+    assert [seed.number for seed in runs[NAME].setting.seeds] == [0, 1, 2]
     assert [(one.state, one.reason) for name in (NAME, "ndr-R-text") for one in runs[name].unusable] == [
         ("different", "its settings are not those of ndr-R-authors/0-1"),
         ("different", "has model lstm, the plan ndr"),
@@ -65,13 +64,13 @@ def test_of_transformers_the_first_25_that_converged_count_and_of_other_models_a
 
 def test_a_seed_that_diverged_is_part_of_no_mean_and_not_solved_here_as_in_a_report(tmp_path: Path) -> None:
     folder = make_piece(tmp_path, NAME, [0.1, 0.9, 0.96], diverged=[0])
-    found, (shown,) = row(tmp_path), summarise_settings([read_run(folder)])
+    found, shown = row(tmp_path), Setting((read_run(folder),)).every.summaries["ood", 0]
     assert (found["mean"], found["seeds"], found["diverged"]) == (0.93, 2, 1)
     both = "mean", "std", "median", "seeds", "diverged"
-    expected = [shown["summary"]["ood"][name] for name in both]
+    expected = [getattr(shown, name) for name in both]
     assert [found[name] for name in both] == pytest.approx(expected, abs=1e-6)
     ends = found["above_95_share_low"], found["above_95_share_high"]
-    assert ends == pytest.approx(shown["summary"]["ood"]["solved_share"], abs=1e-6)
+    assert ends == pytest.approx(shown.solved_share, abs=1e-6)
     assert share(found).startswith("1 of 3 ")
 
 
@@ -219,4 +218,4 @@ def test_a_damaged_analysis_counts_as_none(tmp_path: Path) -> None:
     for content in ("{", '{"seeds": [{}], "measures": 3}'):
         (tmp_path / "runs" / NAME / "4-9" / "analysis" / "analysis.json").write_text(content)
         run = load_results(tmp_path).runs[NAME]
-        assert (len(run.seeds), len(run.measures)) == (10, 4)
+        assert (len(run.setting.seeds), len(run.measures)) == (10, 4)

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from ctlpp.benchmark.graph import IN, OUT, Edge
 from ctlpp.benchmark.task import Task
-from ctlpp.figures.style import IID, OOD
+from ctlpp.figures import IID, OOD
 
 TITLES = {
     "CTL": "CTL (productivity)",

@@ -16,9 +16,9 @@ from matplotlib.figure import Figure
 
 from ctlpp.analysis.analysis import Progress, Study, no_progress, study_run
 from ctlpp.analysis.folder import ANALYSIS, MEASURES, PREDICTORS, write_analysis
-from ctlpp.figures.pairs import (
-    Answers,
-    Matrices,
+from ctlpp.figures import DARK, DASHES, GREY, SEED, SPLITS
+from ctlpp.figures.matrices import (
+    Inside,
     draw_accuracy,
     draw_compatibility,
     draw_interchange,
@@ -27,15 +27,10 @@ from ctlpp.figures.pairs import (
     draw_symbols,
 )
 from ctlpp.figures.style import (
-    DARK,
-    DASHES,
     DOUBLE,
     FORMATS,
-    GREY,
-    SEED,
     SINGLE,
     SIZE,
-    SPLITS,
     accuracy_axis,
     label_ends,
     new_figure,
@@ -114,13 +109,13 @@ def drawings(study: Study) -> Iterator[tuple[str, Callable[[], Figure]]]:
     """The figures that a study allows: file name without its ending, and the call that draws it."""
     found = study.analysis
     rows, value = examples(study)
-    titles, chance = [title_of(study, row) for row in rows], 1 / found.inputs.n_symbols
+    seeds = [inside(study, row) for row in range(len(found.seeds))]
+    shown, chance = [seeds[row] for row in rows], 1 / found.inputs.n_symbols
     if shown_splits(study.history):
         yield "curves", partial(draw_run_learning, study.history, study.diverged, chance)
         yield "lengths", partial(draw_run_lengths, study.history, study.diverged, chance)
-    answers = [Answers.of(found, row, value, title) for row, title in zip(rows, titles, strict=True)]
-    yield "accuracy", partial(draw_accuracy, answers)
-    yield "compatibility", partial(draw_compatibility, found, rows, value, titles)
+    yield "accuracy", partial(draw_accuracy, shown, value)
+    yield "compatibility", partial(draw_compatibility, shown, value)
     if found.interchange is not None:
         counted = study.trained if study.trained.any() else ~study.trained
         yield "interchange", partial(draw_interchange, found.inputs, found.interchange, counted)
@@ -131,10 +126,17 @@ def drawings(study: Study) -> Iterator[tuple[str, Callable[[], Figure]]]:
     if known := {name: one for name, one in every if name in PREDICTORS and np.isfinite(one.pearson)}:
         yield "correlations", partial(draw_rankings, {"": known}, study.outcome)
     if found.similarity is not None:
-        matrices = [Matrices.of(found, row, title_of(study, row)) for row in range(len(found.seeds))]
-        yield "similarity", partial(draw_side_by_side, [matrices[row] for row in rows], value)
-        for seed, own in zip(found.seeds, matrices, strict=True):
-            yield f"similarity-seed-{seed}", partial(draw_symbols, own)
+        yield "similarity", partial(draw_side_by_side, shown, value)
+        for number, seed in zip(found.seeds, seeds, strict=True):
+            yield f"similarity-seed-{number}", partial(draw_symbols, seed)
+
+
+def inside(study: Study, row: int) -> Inside:
+    """One seed of a study."""
+    found = study.analysis
+    cosines = None if found.similarity is None else found.similarity[row]
+    clusters = None if found.clusters is None else found.clusters[row]
+    return Inside(found.inputs, title_of(study, row), found.right[row], cosines, clusters)
 
 
 def examples(study: Study) -> tuple[list[int], int]:

@@ -24,6 +24,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
+from ctlpp.figures import DARK, GROUPS
 from ctlpp.files import write_atomically
 from ctlpp.runs.history import Array
 from ctlpp.statistics.published import SOLVED
@@ -31,24 +32,12 @@ from ctlpp.statistics.published import SOLVED
 SINGLE, DOUBLE = 7.7, 16.0  # cm: one and two columns of the paper
 SIZE = 8  # points, of everything that is written
 FORMATS = ("pdf", "svg", "png")
-# One palette by meaning, as on the report page (whose groups have colours that suit a dark page, too).
-# Markers and dashes say the same without colour.
-IID, OOD = "#52708C", "#AA1F6E"  # what training has (and the IID test), and what only the OOD test has
-SPLITS, DASHES = {"iid": IID, "ood": OOD}, {"iid": "--", "ood": "-"}
-DATA = {"authors": "#1B7837", "repeats": "#B07D00", "clean": "#5E4FA2", "text": "#2A9D8F"}  # in this order
-DATA_NAMES = {"authors": "authors", "repeats": "clean with repeats", "clean": "clean", "text": "text"}
-MARKERS = {"authors": "o", "repeats": "^", "clean": "v", "text": "P"}
-GROUPS = ("#E8604C", "#1F3F8F", "#F2B0A4", "#8FA8DC", "#3C9A62", "#C9A227")  # a is red, b blue: as published
-PUBLISHED = "#8C8C8C"
-SEED, GREY, DARK = "#555555", "#999999", "#333333"  # a seed, what does not count, and lines beside seeds
-MISSING = "#dddddd"  # a cell without a number
 BIN, STEP = 0.025, 0.06  # of accuracy: dots nearer than this stand side by side; between them, at most
-HEAT = "viridis"  # brightness rises evenly: the same for every reader, and in grey
 
 _RC: Any = {
     "font.family": "DejaVu Sans",  # comes with matplotlib
-    **dict.fromkeys((f"{part}.labelsize" for part in ("axes", "xtick", "ytick")), SIZE),
     **dict.fromkeys(("font.size", "axes.titlesize", "figure.titlesize"), SIZE),
+    **dict.fromkeys(("axes.labelsize", "xtick.labelsize", "ytick.labelsize"), SIZE),
     "axes.linewidth": 0.5,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -155,35 +144,3 @@ def group_colours(groups: Sequence[str]) -> dict[str, str]:
 def function_colours(groups: Mapping[str, Sequence[str]]) -> dict[str, str]:
     """Every function in the colour of its group."""
     return {name: colour for group, colour in group_colours([*groups]).items() for name in groups[group]}
-
-
-def draw_matrix(
-    axes: Axes,
-    values: Any,
-    rows: Sequence[str],
-    columns: Sequence[str],
-    *,
-    texts: Any = None,
-    colours: Mapping[str, str] | None = None,
-) -> Any:
-    """A matrix as colours from 0 to 1 with names and texts; cells without a number stay grey."""
-    values = np.asarray(values, dtype=float)
-    heat = mpl.colormaps[HEAT].with_extremes(bad=MISSING)
-    image = axes.imshow(np.ma.masked_invalid(values), cmap=heat, vmin=0, vmax=1, aspect="auto")
-    axes.spines[:].set_visible(False)
-    axes.tick_params(length=0)
-    axes.set_xticks(range(len(columns)), columns)
-    axes.set_yticks(range(len(rows)), rows)
-    for name in (*axes.get_xticklabels(), *axes.get_yticklabels()):
-        name.set_color((colours or {}).get(name.get_text(), "black"))
-    for (row, column), value in np.ndenumerate(values):
-        if texts is not None and np.isfinite(value):
-            shade = "white" if value < 0.55 else "black"
-            axes.text(column, row, texts[row][column], ha="center", va="center", color=shade)
-    return image
-
-
-def colour_bar(figure: Figure, image: Any, axes: Any, label: str = "", **more: Any) -> None:
-    """A colour scale beside some axes."""
-    bar = figure.colorbar(image, ax=axes, label=label, **{"aspect": 30, "pad": 0.01, **more})
-    bar.outline.set_visible(False)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from ctlpp.runs.history import SeedResult, accuracies
 from ctlpp.runs.untrusted import as_dict, as_int, as_list
 from ctlpp.statistics import published as paper
 from ctlpp.statistics.summary import Interval, Summary, difference, mean_intervals, permutation_p, summarise
-from ctlpp.statistics.verdict import HIGHER, LOWER, REPRODUCED, UNDECIDED, judge_splits
+from ctlpp.statistics.verdict import Verdict, judge_splits
 from ctlpp.training.recipe import Recipe, recipe_for, watching
 
 if TYPE_CHECKING:
@@ -34,14 +35,93 @@ DATA = {  # what pages call the examples, the nearest to the published ones firs
     "clean": "authors’ rules, no repeats",
     "text": "paper’s text",
 }
-PAPER_RULE = f"the first {paper.SEEDS} seeds with a final IID accuracy above {paper.CONVERGED}"
+ALL = "all seeds"  # two ways to count: every seed, and the paper's rule
+RULE = f"the first {paper.SEEDS} seeds with a final IID accuracy above {paper.CONVERGED}"
 SETTLING = ("early_stop", "settled_accuracy", "settled_change")  # benchmarks/settled.py: no verdict changes
-NOT_RUN = "not run"
-Summaries = dict[tuple[str, int], Summary]  # by split and length; 0 is all lengths together
 
 
-def group_by_setting(records: Sequence[RunRecord]) -> list[list[RunRecord]]:
-    """Finished runs in groups that differ in nothing but their seeds.
+@dataclass(frozen=True)
+class Counted:
+    """The seeds that count, their statistics, and verdicts on the published numbers."""
+
+    seeds: tuple[SeedResult, ...]
+    summaries: dict[tuple[str, int], Summary]  # by split and length; 0 is all lengths together
+    verdicts: dict[str, Verdict]  # by split; none where no published number applies
+
+    def by_length(self, split: str) -> dict[int, Summary]:
+        """The statistics of one split, by length."""
+        return {length: one for (name, length), one in self.summaries.items() if name == split and length}
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """Finished runs that differ in nothing but their seeds."""
+
+    runs: tuple[RunRecord, ...]
+
+    @property
+    def first(self) -> RunRecord:
+        """A run, for all that the runs have in common."""
+        return self.runs[0]
+
+    @property
+    def table(self) -> int:
+        """The number of its function table."""
+        return as_int(self.first.task.get("seed")) or 0
+
+    @cached_property
+    def seeds(self) -> tuple[SeedResult, ...]:
+        """The seeds of all runs, in order, each once: as the first run has it."""
+        seeds = {seed.number: seed for run in reversed(self.runs) for seed in run.seeds}
+        return tuple(seeds[number] for number in sorted(seeds))
+
+    @cached_property
+    def mismatches(self) -> list[str]:
+        """Why no published number applies; empty if one does."""
+        return mismatches(self.first)
+
+    @property
+    def published(self) -> paper.Published | None:
+        """The published numbers, if they are of this setting."""
+        return None if self.mismatches else paper.PUBLISHED[self.first.model, self.first.variant]
+
+    @cached_property
+    def every(self) -> Counted:
+        """All seeds."""
+        return count_seeds(self.seeds, self.published)
+
+    @cached_property
+    def by_rule(self) -> Counted:
+        """The seeds that the paper's rule keeps."""
+        kept = tuple(seed for seed in self.seeds if seed.converged)[: paper.SEEDS]
+        return self.every if kept == self.seeds else count_seeds(kept, self.published)
+
+    @property
+    def needs_rule(self) -> bool:
+        """Whether the paper counted by its rule: it did so with Transformers; of others it ran 25 seeds."""
+        return self.first.model == "transformer" and self.published is not None
+
+    @property
+    def as_published(self) -> Counted:
+        """The seeds, counted as the paper did."""
+        return self.by_rule if self.needs_rule else self.every
+
+
+def count_seeds(seeds: Sequence[SeedResult], published: paper.Published | None = None) -> Counted:
+    """Statistics of both splits, of all examples and by length."""
+    keys = {(split, 0) for split in SPLITS}
+    for seed in seeds:
+        keys |= {(split, length) for split in SPLITS for length in seed.by_length.get(split, ())}
+    columns = {key: accuracies(seeds, *key) for key in sorted(keys)}
+    diverged = sum(seed.diverged for seed in seeds)
+    every = zip(columns.items(), mean_intervals(list(columns.values())), strict=True)
+    found = {key: summarise(values, diverged, interval) for (key, values), interval in every}
+    verdicts = judge_splits(found["iid", 0], found["ood", 0], published) if published else {}
+    return Counted(tuple(seeds), found, verdicts)
+
+
+def group_by_setting(records: Sequence[RunRecord]) -> list[Setting]:
+    """The settings of all finished runs.
 
     Those with published numbers come first, then by variant, model (in the paper's order) and cell.
     """
@@ -50,13 +130,12 @@ def group_by_setting(records: Sequence[RunRecord]) -> list[list[RunRecord]]:
         if record.state == "finished":
             by_key.setdefault(setting_key(record), []).append(record)
 
-    def order(same: list[RunRecord]) -> tuple[Any, ...]:
-        first = same[0]
+    def order(setting: Setting) -> tuple[Any, ...]:
+        first = setting.first
         place = [*paper.TITLES, first.model].index(first.model)
-        unpublished = bool(mismatches(first))
-        return unpublished, first.variant, place, first.model, first.cell or (0, 0), first.name
+        return bool(setting.mismatches), first.variant, place, first.model, first.cell or (0, 0), first.name
 
-    return sorted(by_key.values(), key=order)
+    return sorted((Setting(tuple(same)) for same in by_key.values()), key=order)
 
 
 def kind_of_data(record: RunRecord) -> str:
@@ -74,17 +153,6 @@ def setting_key(record: RunRecord) -> str:
     recipe = as_dict(record.config.get("recipe"))
     decides = {name: value for name, value in recipe.items() if name not in watching(recipe)}
     return json.dumps([decides, *map(record.config.get, names)], sort_keys=True)
-
-
-def merge_seeds(records: Sequence[RunRecord]) -> tuple[SeedResult, ...]:
-    """The seeds of runs of one setting, in order, each once: as the first run has it."""
-    seeds = {seed.number: seed for record in reversed(records) for seed in record.seeds}
-    return tuple(seeds[number] for number in sorted(seeds))
-
-
-def select_by_rule(seeds: Sequence[SeedResult]) -> tuple[SeedResult, ...]:
-    """The seeds that the paper's rule keeps."""
-    return tuple(seed for seed in seeds if seed.converged)[: paper.SEEDS]
 
 
 def mismatches(record: RunRecord) -> list[str]:
@@ -119,89 +187,6 @@ def _changed(record: RunRecord) -> list[str]:
     free = (*watching(own), "preset", "precision", "batch_seed", *SETTLING)
     plain = json.loads(json.dumps(theirs))  # tuples become lists
     return [name for name, value in plain.items() if name not in free and own.get(name) != value]
-
-
-def summarise_seeds(seeds: Sequence[SeedResult]) -> Summaries:
-    """Statistics of both splits, of all examples and by length."""
-    keys = {(split, 0) for split in SPLITS}
-    for seed in seeds:
-        keys |= {(split, length) for split in SPLITS for length in seed.by_length.get(split, ())}
-    columns = {key: accuracies(seeds, *key) for key in sorted(keys)}
-    diverged = sum(seed.diverged for seed in seeds)
-    every = zip(columns.items(), mean_intervals(list(columns.values())), strict=True)
-    return {key: summarise(values, diverged, interval) for (key, values), interval in every}
-
-
-def summarise_settings(records: Sequence[RunRecord]) -> list[dict[str, Any]]:
-    """Per setting: statistics of both splits and of every length, and the published numbers if they apply.
-
-    Of Transformers at the paper's setting there is a second entry for the seeds that the paper's rule keeps.
-    """
-    entries = []
-    for same in group_by_setting(records):
-        first, reasons = same[0], mismatches(same[0])
-        home = {seed.number: records.index(record) for record in reversed(same) for seed in record.seeds}
-        selections = {"": merge_seeds(same)}
-        if not reasons and first.model == "transformer":
-            selections[f"as published: {PAPER_RULE}"] = select_by_rule(merge_seeds(same))
-        for note, seeds in selections.items():
-            found = summarise_seeds(seeds)
-            entry: dict[str, Any] = {
-                "runs": sorted({records.index(record) for record in same}),
-                "note": note,
-                "reasons": reasons,
-                "cell": first.cell if first.variant == "S" else None,
-                "table": as_int(first.task.get("seed")) or 0,
-                "seeds": [[home[seed.number], seed.number] for seed in seeds],
-                "summary": {split: asdict(found[split, 0]) for split in SPLITS},
-                "lengths": {
-                    split: {n: one.mean for (name, n), one in found.items() if name == split and n}
-                    for split in SPLITS
-                },
-            }
-            if not reasons:
-                entry["published"] = _published(found, paper.PUBLISHED[first.model, first.variant])
-            entries.append(entry)
-    return entries
-
-
-def _published(ours: Summaries, row: paper.Published) -> dict[str, Any]:
-    """A row of the published table, our verdicts on it, and our difference from it with its interval."""
-    found = judge_splits(ours["iid", 0], ours["ood", 0], row)
-    return {
-        **asdict(row),
-        "seeds": paper.SEEDS,
-        "difference": {split: one.difference for split, one in found.items()},
-        "interval": {split: one.interval for split, one in found.items()},
-        "verdict": {split: one.word for split, one in found.items()},
-    }
-
-
-def count_verdicts(records: Sequence[RunRecord], entries: Sequence[dict[str, Any]]) -> dict[str, list[str]]:
-    """For each verdict the published accuracies that have it, on the data nearest to the authors'."""
-    found: dict[str, list[str]] = {word: [] for word in (REPRODUCED, HIGHER, LOWER, UNDECIDED, NOT_RUN)}
-    for model, variant in paper.PUBLISHED:
-        verdicts = {}  # by kind of data
-        for entry in entries:  # of Transformers the one by the paper's rule comes last, and counts
-            first = records[entry["runs"][0]]
-            asked = (first.model, first.variant) == (model, variant) and not entry["table"]
-            if asked and "published" in entry:
-                verdicts[kind_of_data(first)] = entry["published"]["verdict"]["ood"]
-        word = next((verdicts[data] for data in DATA if data in verdicts), NOT_RUN)
-        found[word].append(f"{paper.TITLES[model]} on {variant}")
-    return {word: places for word, places in found.items() if places or word == REPRODUCED}
-
-
-def headline(verdicts: dict[str, list[str]], entries: Sequence[dict[str, Any]]) -> str:
-    """What the page says first: verdicts, or without any the share of solved seeds."""
-    if len(verdicts.get(NOT_RUN, ())) < len(paper.PUBLISHED):
-        (_, reproduced), *rest = verdicts.items()
-        others = "".join(f", {len(places)} {word}" for word, places in rest)
-        return f"{len(reproduced)} of {len(paper.PUBLISHED)} published accuracies reproduced{others}"
-    own = [entry["summary"]["ood"] for entry in entries if not entry["note"]]
-    solved, seeds = sum(one["solved"] for one in own), sum(one["seeds"] + one["diverged"] for one in own)
-    share = f"{solved:,} of {seeds:,} seeds solved: OOD accuracy above {paper.SOLVED}"
-    return share if own else "No finished run yet"
 
 
 @dataclass(frozen=True)
@@ -254,9 +239,9 @@ def seeds_of(run: Run | Path | str) -> Sequence[SeedResult]:
         raise UserError(f"{run} has no finished run ({found[0].state}: {reason}): name one that is finished")
     if len(same) > 1:
         raise UserError(
-            f"{run} has runs of {len(same)} settings: name one of them, such as {same[0][0].folder}"
+            f"{run} has runs of {len(same)} settings: name one of them, such as {same[0].first.folder}"
         )
-    return merge_seeds(same[0])
+    return same[0].seeds
 
 
 def _keys(seeds: Sequence[SeedResult]) -> list[tuple[str, int]]:

@@ -18,7 +18,8 @@ import math
 import shlex
 import zlib
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,7 +29,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ctlpp.analysis.folder import MEASURES, AnalysisRecord, read_analysis
-from ctlpp.report.compare import SPLITS, group_by_setting, merge_seeds
+from ctlpp.report.compare import SPLITS, group_by_setting
 from ctlpp.runs.folder import RunRecord
 from ctlpp.runs.history import TRAINING, SeedResult, read_history
 from ctlpp.runs.untrusted import DamagedError, as_dict, as_float, as_int, as_list, as_str
@@ -182,8 +183,6 @@ def add_inside(package: Package, analysis: AnalysisRecord) -> None:
             add(package, analysis)
         except DamagedError as error:
             package.damage.append(str(error))
-        except (pa.ArrowException, AttributeError, TypeError, ValueError):  # anybody may have written it
-            package.damage.append(f"{name}.parquet does not fit analysis.json")
     inside["missing"] += package.damage
 
 
@@ -203,40 +202,19 @@ def _measures(summary: dict[str, Any], seeds: int) -> list[dict[str, Any]]:
 
 def _similarity(package: Package, analysis: AnalysisRecord) -> None:
     """Upper triangles of cosines (S, n, F (F - 1) / 2), clusters and order (S, n, F)."""
-    rows = analysis.table("similarity", ["seed", "value", "silhouette", "clusters", "order", "cosines"])
-    S, n, F = len(analysis.seeds), len(analysis.symbols), len(analysis.functions)
-    where = _index(rows, {"seed": analysis.seeds, "value": analysis.symbols})
-    cosines = np.full((S, n, F, F), np.nan, dtype=np.float32)
-    cosines[where] = _stack(rows["cosines"], len(rows), F, F)
-    above, right = np.triu_indices(F, 1)
+    found = read_similarity(analysis)
+    cosines = found.cosines[..., *np.triu_indices(len(analysis.functions), 1)]
     known = cosines[np.isfinite(cosines)]
     low = math.floor(100 * np.clip(known.min() if len(known) else 0, -1, 0.99)) / 100
-    added = {"similarity": quantise(cosines[..., above, right], low, 1)}
-    for name in ("clusters", "order"):
-        numbers = _stack(rows[name], len(rows), F)
-        if not ((numbers >= 0) & (numbers < F)).all():
-            raise DamagedError(f"similarity.parquet: {name} are out of range")
-        added[name] = np.full((S, n, F), MISSING, dtype=np.uint8)
-        added[name][where] = numbers
-    silhouettes = np.full((S, n), np.nan)
-    silhouettes[where] = rows["silhouette"].to_numpy()
-    lists = [[*map(rounded, row)] for row in silhouettes.tolist()]
-    package.facts["inside"] |= {"low": low, "silhouettes": lists}
-    package.arrays |= added
+    silhouettes = [[*map(rounded, row)] for row in found.silhouettes.tolist()]
+    package.facts["inside"] |= {"low": low, "silhouettes": silhouettes}
+    package.arrays["similarity"] = quantise(cosines, low, 1)
+    package.arrays |= {"clusters": found.clusters, "order": found.order}
 
 
 def _pairs(package: Package, analysis: AnalysisRecord) -> None:
     """Which pairs are answered right, one bit each (S, n, F, F), and which graph has them (n, F, F)."""
-    rows = analysis.table("pairs", ["seed", "value", "first", "second", "right", "kind"])
-    functions = analysis.functions
-    axes = {"seed": analysis.seeds, "value": analysis.symbols, "first": functions, "second": functions}
-    where = _index(rows, axes)
-    right = np.zeros(tuple(map(len, axes.values())), dtype=bool)
-    if len(rows) != right.size:
-        raise DamagedError("pairs.parquet does not hold every pair once")
-    right[where] = rows["right"].to_numpy(zero_copy_only=False).astype(bool)
-    kind = np.zeros(right.shape[1:], dtype=np.uint8)
-    kind[where[1:]] = _index(rows, {"kind": KINDS})[0]
+    right, kind = read_pairs(analysis)
     package.arrays |= {"right": np.packbits(right), "kind": kind}
 
 
@@ -245,10 +223,61 @@ def _interchange(package: Package, analysis: AnalysisRecord) -> None:
     groups = tuple(analysis.groups)
     axes: dict[str, Sequence[Any]] = {"seed": analysis.seeds, "map": MAPS, "value": analysis.symbols}
     axes |= {"donor": groups, "consumer": groups}
-    rows = analysis.table("interchange", [*axes, "accuracy"])
-    found = np.full(tuple(map(len, axes.values())), np.nan)
-    found[_index(rows, axes)] = rows["accuracy"].to_numpy()
+    with _fitting(analysis, "interchange", [*axes, "accuracy"]) as rows:
+        found = np.full(tuple(map(len, axes.values())), np.nan)
+        found[_index(rows, axes)] = rows["accuracy"].to_numpy()
     package.arrays["interchange"] = quantise(found, 0, 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Similarity:
+    """Similarity and clusters of the readouts of all functions; nan and MISSING where there are none."""
+
+    cosines: NDArray[np.float32]  # (S, n, F, F)
+    clusters: Bytes  # (S, n, F)
+    order: Bytes  # (S, n, F) the functions as the tree has its leaves
+    silhouettes: NDArray[np.float64]  # (S, n)
+
+
+def read_similarity(analysis: AnalysisRecord) -> Similarity:
+    """`similarity.parquet`; raises DamagedError."""
+    S, n, F = len(analysis.seeds), len(analysis.symbols), len(analysis.functions)
+    cosines, silhouettes = np.full((S, n, F, F), np.nan, dtype=np.float32), np.full((S, n), np.nan)
+    numbers = {name: np.full((S, n, F), MISSING, dtype=np.uint8) for name in ("clusters", "order")}
+    with _fitting(analysis, "similarity", ["seed", "value", "silhouette", "cosines", *numbers]) as rows:
+        where = _index(rows, {"seed": analysis.seeds, "value": analysis.symbols})
+        cosines[where] = _stack(rows["cosines"], len(rows), F, F)
+        silhouettes[where] = rows["silhouette"].to_numpy()
+        for name, array in numbers.items():
+            given = _stack(rows[name], len(rows), F)
+            if not ((given >= 0) & (given < F)).all():
+                raise DamagedError(f"similarity.parquet: {name} are out of range")
+            array[where] = given
+    return Similarity(cosines, **numbers, silhouettes=silhouettes)
+
+
+def read_pairs(analysis: AnalysisRecord) -> tuple[NDArray[np.bool_], Bytes]:
+    """`pairs.parquet`: which pairs are right (S, n, F, F), and of which of KINDS they are (n, F, F)."""
+    functions = analysis.functions
+    axes = {"seed": analysis.seeds, "value": analysis.symbols, "first": functions, "second": functions}
+    right = np.zeros(tuple(map(len, axes.values())), dtype=bool)
+    kind = np.zeros(right.shape[1:], dtype=np.uint8)
+    with _fitting(analysis, "pairs", [*axes, "right", "kind"]) as rows:
+        if len(rows) != right.size:
+            raise DamagedError("pairs.parquet does not hold every pair once")
+        where = _index(rows, axes)
+        right[where] = rows["right"].to_numpy(zero_copy_only=False).astype(bool)
+        kind[where[1:]] = _index(rows, {"kind": KINDS})[0]
+    return right, kind
+
+
+@contextmanager
+def _fitting(analysis: AnalysisRecord, name: str, columns: list[str]) -> Iterator[Any]:
+    """A table of the analysis, in use: anybody may have written it, so it may fit or not."""
+    try:
+        yield analysis.table(name, columns)
+    except (pa.ArrowException, AttributeError, TypeError, ValueError) as error:
+        raise DamagedError(f"{name}.parquet does not fit analysis.json") from error
 
 
 def _index(rows: Any, axes: Mapping[str, Sequence[Any]]) -> tuple[NDArray[np.int64], ...]:
@@ -278,13 +307,13 @@ def correlate_settings(records: Sequence[RunRecord], packages: Sequence[Package]
         for record, package in zip(records, packages, strict=True)
         if "inside" in package.facts and "stale" not in package.facts["inside"]
     }
-    for same in group_by_setting(records):
-        parts = [inside[record.folder] for record in same if record.folder in inside]
+    for setting in group_by_setting(records):
+        parts = [inside[run.folder] for run in setting.runs if run.folder in inside]
         if len(parts) < 2:
             continue
         for name in {measure["name"] for part in parts for measure in part["measures"]}:
             found = [(part["seeds"], m) for part in parts for m in part["measures"] if m["name"] == name]
-            correlation = _correlate(merge_seeds(same), found)
+            correlation = _correlate(setting.seeds, found)
             for _, measure in found:
                 measure["correlation"] = correlation
 

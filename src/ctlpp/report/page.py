@@ -11,7 +11,7 @@ import json
 import os
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -21,14 +21,16 @@ import jinja2
 
 import ctlpp
 from ctlpp.analysis.geometry import SILHOUETTE
+from ctlpp.figures.graph import draw_task
 from ctlpp.files import UserError, check_writable, write_atomically
-from ctlpp.report.compare import DATA, SPLITS, count_verdicts, headline, kind_of_data, summarise_settings
+from ctlpp.report.compare import DATA, RULE, SPLITS, Setting, group_by_setting, kind_of_data
 from ctlpp.report.package import FINEST, Package, correlate_settings, pack
 from ctlpp.runs.folder import RunRecord, find_runs
 from ctlpp.runs.history import accuracies
 from ctlpp.runs.untrusted import as_dict, as_int, as_list, as_str
 from ctlpp.statistics import published as paper
 from ctlpp.statistics.summary import ENOUGH_SEEDS, MANY_SEEDS, summarise
+from ctlpp.statistics.verdict import HIGHER, LOWER, REPRODUCED, UNDECIDED
 from ctlpp.storage.folder import task_from_dict
 from ctlpp.training.recipe import RECIPES
 from ctlpp.words import plural
@@ -40,6 +42,7 @@ LEVELS = (FINEST, 128, 64, 32, 16, 8)  # of similarity: as many as fit
 PRESETS = {"authors": "authors’ code", "text": "paper’s text"}  # what pages call hyper-parameters
 MOST_SETTINGS, MOST_LETTERS = 200, 400  # of a run, of a setting
 MOST_GROUPS, MOST_EDGES = 40, 400  # that are drawn
+NOT_RUN = "not run"
 
 
 @dataclass(frozen=True)
@@ -142,8 +145,9 @@ def make_page(
     correlate_settings(records, packages)
     graphs: list[str] = []
     runs = [describe(record, package, graphs) for record, package in zip(records, packages, strict=True)]
-    entries = summarise_settings(records)
-    verdicts = count_verdicts(records, entries)
+    settings = group_by_setting(records)
+    entries = [entry for setting in settings for entry in describe_setting(setting, records)]
+    verdicts = count_verdicts(settings)
     data: dict[str, Any] = {
         "version": ctlpp.__version__,
         "date": max((as_str(record.config.get("started"))[:10] for record in records), default=""),
@@ -173,7 +177,7 @@ def make_page(
         loader=jinja2.FileSystemLoader(ASSETS), autoescape=True, trim_blocks=True, keep_trailing_newline=True
     ).get_template("page.html")
     text = template.render(
-        headline=title or headline(verdicts, entries),
+        headline=title or headline(verdicts, settings),
         means=[(runs[entry["runs"][0]], entry) for entry in entries],  # for browsers that run no script
         data=data | {"levels": levels},
         graphs=graphs,
@@ -184,6 +188,67 @@ def make_page(
         embed=embed,
     )
     return text.encode(errors="replace").decode()  # names may have lone surrogates, which no file can hold
+
+
+def describe_setting(setting: Setting, records: Sequence[RunRecord]) -> Iterator[dict[str, Any]]:
+    """What the page has of a setting: statistics of both splits, and the published numbers if they apply.
+
+    Where the paper counted by its rule there is a second entry for the seeds that this keeps.
+    """
+    first, published = setting.first, setting.published
+    home = {seed.number: records.index(run) for run in reversed(setting.runs) for seed in run.seeds}
+    ways = {"": setting.every} | ({f"as published: {RULE}": setting.by_rule} if setting.needs_rule else {})
+    for note, counted in ways.items():
+        entry = {
+            "runs": sorted({records.index(run) for run in setting.runs}),
+            "note": note,
+            "reasons": setting.mismatches,
+            "cell": first.cell if first.variant == "S" else None,
+            "table": setting.table,
+            "seeds": [[home[seed.number], seed.number] for seed in counted.seeds],
+            "summary": {split: asdict(counted.summaries[split, 0]) for split in SPLITS},
+            "lengths": {
+                split: {length: one.mean for length, one in counted.by_length(split).items()}
+                for split in SPLITS
+            },
+        }
+        if published:
+            verdicts = counted.verdicts.items()
+            entry["published"] = {
+                **asdict(published),
+                "seeds": paper.SEEDS,
+                "difference": {split: one.difference for split, one in verdicts},
+                "interval": {split: one.interval for split, one in verdicts},
+                "verdict": {split: one.word for split, one in verdicts},
+            }
+        yield entry
+
+
+def count_verdicts(settings: Sequence[Setting]) -> dict[str, list[str]]:
+    """For each verdict the published accuracies that have it, on the data nearest to the authors'."""
+    found: dict[str, list[str]] = {word: [] for word in (REPRODUCED, HIGHER, LOWER, UNDECIDED, NOT_RUN)}
+    for model, variant in paper.PUBLISHED:
+        verdicts = {
+            kind_of_data(setting.first): setting.as_published.verdicts["ood"].word
+            for setting in settings
+            if setting.published and not setting.table
+            if (setting.first.model, setting.first.variant) == (model, variant)
+        }
+        word = next((verdicts[data] for data in DATA if data in verdicts), NOT_RUN)
+        found[word].append(f"{paper.TITLES[model]} on {variant}")
+    return {word: places for word, places in found.items() if places or word == REPRODUCED}
+
+
+def headline(verdicts: dict[str, list[str]], settings: Sequence[Setting]) -> str:
+    """What the page says first: verdicts, or without any the share of solved seeds."""
+    if len(verdicts.get(NOT_RUN, ())) < len(paper.PUBLISHED):
+        (_, reproduced), *rest = verdicts.items()
+        others = "".join(f", {len(places)} {word}" for word, places in rest)
+        return f"{len(reproduced)} of {len(paper.PUBLISHED)} published accuracies reproduced{others}"
+    own = [setting.every.summaries["ood", 0] for setting in settings]
+    solved, seeds = sum(one.solved for one in own), sum(one.seeds + one.diverged for one in own)
+    share = f"{solved:,} of {seeds:,} seeds solved: OOD accuracy above {paper.SOLVED}"
+    return share if own else "No finished run yet"
 
 
 def embed(data: object) -> str:
@@ -255,8 +320,6 @@ def list_settings(record: RunRecord) -> list[list[str]]:
 @lru_cache(maxsize=1000)
 def draw_sampling_graph(text: str) -> str | None:
     """The SVG of the graphs of a task, given as JSON; None for what is no task or too large to draw."""
-    from ctlpp.figures.graph import draw_task  # late: it takes a second
-
     try:
         task = task_from_dict(json.loads(text))
     except UserError:

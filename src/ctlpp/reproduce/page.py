@@ -29,11 +29,20 @@ from ctlpp.files import write_atomically
 from ctlpp.models import DEFAULT_PRESET
 from ctlpp.plans.pieces import read_failure
 from ctlpp.plans.planned import DEVICES, seconds
+from ctlpp.report.compare import ALL, RULE
 from ctlpp.report.page import PageKind, make_page
-from ctlpp.reproduce.drawings import FORMATS, NAMES, draw_all, find_examples
+from ctlpp.reproduce.drawings import FORMATS, NAMES, draw_all
+from ctlpp.reproduce.examples import find_examples
 from ctlpp.reproduce.plan import CONDITIONS
-from ctlpp.reproduce.results import ALL, RULE, RUNS, Results, RunResult, load_results
-from ctlpp.reproduce.rows import Row, correlations_table, results_table
+from ctlpp.reproduce.results import (
+    RUNS,
+    Results,
+    Row,
+    RunResult,
+    correlations_table,
+    load_results,
+    results_table,
+)
 from ctlpp.runs.folder import RunRecord, find_runs
 from ctlpp.runs.untrusted import as_dict, as_str
 from ctlpp.statistics import published as paper
@@ -58,7 +67,7 @@ def write_results(folder: Path, page: Path | None = None) -> str:
     for gone in {f"{stem}.{kind}" for stem in NAMES for kind in FORMATS} - figures.keys():
         (folder / FIGURES / gone).unlink(missing_ok=True)
     total = remaining(results)[-1]
-    if any(run.pieces or run.unusable for run in results.runs.values()):
+    if any(run.setting.runs or run.unusable for run in results.runs.values()):
         report = make_page(find_runs([folder / RUNS]), planned=total["planned"])
         _replace(folder / "report.html", report.encode())
     else:
@@ -87,7 +96,7 @@ def render(template: str, results: Results, page: Path) -> str:
         undefined=jinja2.StrictUndefined,
     )
     filters = (number, signed, mean, estimate, share, solved, verdict, name_of, cell, time)
-    functions = (cost, remaining, grid_table, describe_record, problems)
+    functions = (cost, remaining, grid_table, describe_record, problems, find_examples)
     environment.filters |= {function.__name__: function for function in filters}
     environment.globals |= {function.__name__: function for function in functions}
     environment.globals |= {
@@ -102,7 +111,6 @@ def render(template: str, results: Results, page: Path) -> str:
         "link": lambda name: Path(os.path.relpath(results.folder.resolve() / name, here)).as_posix(),
         "has_figure": lambda name: (results.folder / FIGURES / f"{name}.png").is_file(),
         "findings": findings.read_text(encoding="utf-8") if findings.is_file() else "",
-        "examples": find_examples(results),
     }
     return environment.get_template(template).render()
 
@@ -207,7 +215,7 @@ def grid_table(results: Results) -> str:
         if "staged" in planned.experiments:
             run, options = results.runs[name], planned.options
             key = paper.TITLES[planned.model], planned.protocol, options["shared_functions"]
-            text = f"{mean(run.row())} ({run.row()['seeds']})" if run.seeds else NONE
+            text = f"{mean(run.row())} ({run.row()['seeds']})" if run.setting.seeds else NONE
             rows.setdefault(key, {})[options["shared_symbols"]] = text
     head = sorted({symbols for line in rows.values() for symbols in line})
     lines = [["", "", "shared functions", *(f"{symbols} shared symbols" for symbols in head)]]

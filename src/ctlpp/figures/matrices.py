@@ -1,75 +1,115 @@
-"""Functions beside functions: which pairs are right, which groups can use each other's states, and which
-readouts are alike."""
+"""Matrices: pairs that are right, groups that can use each other's states, alike readouts, the grid of S.
+
+Example:
+    >>> axes = draw_staged({"ndr": {(16, 6): [1.0, 0.98], (4, 2): [0.5]}}).axes[0]
+    >>> [text.get_text() for text in axes.texts]
+    ['0.50', '0.99\\n± 0.01', 'grey: not run']
+"""
 
 from __future__ import annotations
 
+import textwrap
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import floor
 from typing import Any
 
+import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from ctlpp.analysis.analysis import Analysis, Interchange
+from ctlpp.analysis.analysis import Interchange
 from ctlpp.analysis.geometry import SILHOUETTE, Clustering
 from ctlpp.analysis.inputs import Array, Inputs
+from ctlpp.figures import DARK, IID, OOD
 from ctlpp.figures.style import (
-    DARK,
     DOUBLE,
-    IID,
-    OOD,
     SINGLE,
     SIZE,
     accuracy_axis,
-    colour_bar,
-    draw_matrix,
     function_colours,
     group_colours,
     new_figure,
     new_panels,
     swarm,
 )
+from ctlpp.statistics.published import STAGED, TITLES
+from ctlpp.words import plural
 
+HEAT = "viridis"  # brightness rises evenly: the same for every reader, and in grey
+MISSING = "#dddddd"  # a cell without a number
 FRAMED = "framed: pairs that only the test has"
 STRIP = 0.05  # height of the strip of group colours, as a share of the matrix
 NAME = 0.33  # cm, for the name of a function beside a matrix
 
 
+def draw_matrix(
+    axes: Axes,
+    values: Any,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    *,
+    texts: Any = None,
+    colours: Mapping[str, str] | None = None,
+) -> Any:
+    """A matrix as colours from 0 to 1 with names and texts; cells without a number stay grey."""
+    values = np.asarray(values, dtype=float)
+    heat = mpl.colormaps[HEAT].with_extremes(bad=MISSING)
+    image = axes.imshow(np.ma.masked_invalid(values), cmap=heat, vmin=0, vmax=1, aspect="auto")
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0)
+    axes.set_xticks(range(len(columns)), columns)
+    axes.set_yticks(range(len(rows)), rows)
+    for name in (*axes.get_xticklabels(), *axes.get_yticklabels()):
+        name.set_color((colours or {}).get(name.get_text(), "black"))
+    for (row, column), value in np.ndenumerate(values):
+        if texts is not None and np.isfinite(value):
+            shade = "white" if value < 0.55 else "black"
+            axes.text(column, row, texts[row][column], ha="center", va="center", color=shade)
+    return image
+
+
+def colour_bar(figure: Figure, image: Any, axes: Any, label: str = "", **more: Any) -> None:
+    """A colour scale beside some axes."""
+    bar = figure.colorbar(image, ax=axes, label=label, **{"aspect": 30, "pad": 0.01, **more})
+    bar.outline.set_visible(False)
+
+
 @dataclass(frozen=True, eq=False)
-class Answers:
-    """How often one seed is right with a symbol in between, by the second function's group."""
+class Inside:
+    """What figures show of one seed."""
 
     inputs: Inputs
     title: str
-    value: int  # the symbol
-    groups: Array  # by the first function's group, (G, G); nan where no graph has such pairs
-    clusters: Array | None  # by the cluster of its readout, (clusters, G)
-    sizes: tuple[int, ...] = ()  # of the clusters
+    right: Array  # which pairs are answered right, (F, F, symbols)
+    cosines: Array | None = None  # similarity of the readouts of all functions, (values, F, F)
+    clusters: Sequence[Clustering] | None = None  # of them, one for each value
 
-    @staticmethod
-    def of(analysis: Analysis, row: int, value: int, title: str) -> Answers:
-        """Those of one seed of an analysis."""
-        inputs, right = analysis.inputs, asked_only(analysis.right[[row]], analysis.inputs)
-        groups = inputs.means(right)[0][0, value]
-        if analysis.clusters is None:
-            return Answers(inputs, title, value, groups, None)
-        labels = analysis.clusters[row][value].labels
-        clusters = inputs.means(right, labels)[0][0, value]
-        return Answers(inputs, title, value, groups, clusters, tuple(np.bincount(labels).tolist()))
+    def readouts(self, value: int) -> tuple[Array, Clustering]:
+        """Similarity of the readouts for one symbol, (F, F), and their clusters."""
+        assert self.cosines is not None
+        assert self.clusters is not None
+        return self.cosines[value], self.clusters[value]
+
+    @property
+    def least_alike(self) -> int:
+        """The symbol for which the groups' readouts are least alike."""
+        assert self.cosines is not None
+        group = self.inputs.group_of
+        return int(np.argmin([cosines[group[:, None] != group].mean() for cosines in self.cosines]))
+
+    @property
+    def asked(self) -> Array:
+        """`right` as numbers; nan for pairs that no graph has: nobody asks for them. (1, F, F, symbols)"""
+        return np.where(self.inputs.train | self.inputs.ood, self.right.astype(float), np.nan)[None]
 
 
-def asked_only(right: Array, inputs: Inputs) -> Array:
-    """Pairs that neither graph has are nan: nobody asks for them. (S, F, F, symbols)"""
-    return np.where(inputs.train | inputs.ood, right.astype(float), np.nan)
-
-
-def draw_accuracy(seeds: Sequence[Answers]) -> Figure:
+def draw_accuracy(seeds: Sequence[Inside], value: int) -> Figure:
     """For each seed and one symbol: cluster × group and group × group accuracy (as Fig. 6 of the paper)."""
     figure = new_figure(DOUBLE, 6.0)
     widths = [1.0] * (len(seeds) - 1) + [1.14]  # the last has the colour scale
@@ -77,16 +117,17 @@ def draw_accuracy(seeds: Sequence[Answers]) -> Figure:
     for part, seed in zip(parts, seeds, strict=True):
         left, right = part.subplots(1, 2)
         part.suptitle(seed.title)
-        inputs, symbol = seed.inputs, f"symbol {seed.inputs.task.symbols[seed.value]}"
-        image = _draw_table(right, seed.groups[None], inputs.groups, inputs)
+        inputs, symbol = seed.inputs, f"symbol {seed.inputs.task.symbols[value]}"
+        image = _draw_table(right, inputs.means(seed.asked)[0][:, value], inputs.groups, inputs)
         for a, b in zip(*np.nonzero(inputs.any_by_group(inputs.ood)), strict=True):
             _frame(right, b, a, 1, 1)
         right.set(ylabel="first function's group", xlabel="second's group", title=symbol)
         if seed.clusters is None:
             left.set_axis_off()
             continue
-        names = [f"C{number + 1} ({size})" for number, size in enumerate(seed.sizes)]
-        _draw_table(left, seed.clusters[None], names, inputs)
+        labels = seed.clusters[value].labels
+        names = [f"C{number} ({size})" for number, size in enumerate(np.bincount(labels), start=1)]
+        _draw_table(left, inputs.means(seed.asked, labels)[0][:, value], names, inputs)
         left.set(ylabel="first function's cluster", xlabel="second's group", title=symbol)
     colour_bar(parts[-1], image, parts[-1].axes, "accuracy")
     figure.supxlabel(FRAMED, fontsize=SIZE)
@@ -110,28 +151,27 @@ def _frame(axes: Axes, left: int, top: int, width: int, height: int) -> None:
     axes.add_patch(Rectangle((left - 0.5, top - 0.5), width, height, **look))
 
 
-def draw_compatibility(analysis: Analysis, rows: Sequence[int], value: int, titles: Sequence[str]) -> Figure:
+def draw_compatibility(seeds: Sequence[Inside], value: int) -> Figure:
     """For one symbol in between: which second function understands which first one."""
-    inputs = analysis.inputs
+    inputs = seeds[0].inputs
     order = np.argsort(inputs.group_of, kind="stable")
     names = np.array([*inputs.task.functions])[order].tolist()
     sizes = np.bincount(inputs.group_of, minlength=len(inputs.groups))
     starts = np.concatenate([[0], np.cumsum(sizes)])
-    width = DOUBLE if len(rows) > 1 else SINGLE
-    figure = new_figure(width, width / len(rows) + 1.2)
-    grid = figure.subplots(1, len(rows), squeeze=False)[0]
-    for axes, row, title in zip(grid, rows, titles, strict=True):
-        asked = asked_only(analysis.right[[row]], inputs)
-        right = inputs.by_value(asked)[0, value][np.ix_(order, order)]
+    width = DOUBLE if len(seeds) > 1 else SINGLE
+    figure = new_figure(width, width / len(seeds) + 1.2)
+    grid = figure.subplots(1, len(seeds), squeeze=False)[0]
+    for axes, seed in zip(grid, seeds, strict=True):
+        right = inputs.by_value(seed.asked)[0, value][np.ix_(order, order)]
         draw_matrix(axes, right, names, names, colours=function_colours(inputs.task.groups))
         axes.set_box_aspect(1)
-        _name_groups(axes, inputs, sizes, width / len(rows) - 1.5)
+        _name_groups(axes, inputs, sizes, width / len(seeds) - 1.5)
         for at in starts[1:-1] - 0.5:
             axes.axhline(at, color="white", linewidth=0.8)
             axes.axvline(at, color="white", linewidth=0.8)
         for a, b in zip(*np.nonzero(inputs.any_by_group(inputs.ood)), strict=True):
             _frame(axes, starts[b], starts[a], sizes[b], sizes[a])
-        axes.set(xlabel="second function", ylabel="first function", title=title)
+        axes.set(xlabel="second function", ylabel="first function", title=seed.title)
     between = f"symbol {inputs.task.symbols[value]} in between; bright: answered right"
     figure.supxlabel(f"{between}\n{FRAMED}", fontsize=SIZE)
     return figure
@@ -206,24 +246,7 @@ def draw_places(found: Interchange, counted: Array) -> Figure:
     return figure
 
 
-@dataclass(frozen=True, eq=False)
-class Matrices:
-    """One seed: similarity and clusters of the functions for every symbol."""
-
-    inputs: Inputs
-    cosines: Array  # (values, F, F)
-    clusters: Sequence[Clustering]  # one per value
-    title: str
-
-    @staticmethod
-    def of(analysis: Analysis, row: int, title: str) -> Matrices:
-        """Those of one seed of an analysis."""
-        assert analysis.similarity is not None
-        assert analysis.clusters is not None
-        return Matrices(analysis.inputs, analysis.similarity[row], analysis.clusters[row], title)
-
-
-def draw_symbols(seed: Matrices) -> Figure:
+def draw_symbols(seed: Inside) -> Figure:
     """The matrices of all symbols of one seed (as Figs. 9 – 11 of the paper)."""
     count = seed.inputs.n_symbols
     figure, grid = new_panels(count, min(4, count), 5.3, 1.6)
@@ -235,7 +258,7 @@ def draw_symbols(seed: Matrices) -> Figure:
     return figure
 
 
-def draw_side_by_side(seeds: Sequence[Matrices], value: int) -> Figure:
+def draw_side_by_side(seeds: Sequence[Inside], value: int) -> Figure:
     """The matrices of one symbol of some seeds (as Fig. 3 of the paper)."""
     panel = min(6.55, (DOUBLE - 1.7) / len(seeds) - 0.6)
     figure = new_figure(1.7 + len(seeds) * (panel + 0.6), panel + 3.0)
@@ -248,14 +271,14 @@ def draw_side_by_side(seeds: Sequence[Matrices], value: int) -> Figure:
     return figure
 
 
-def _draw_seed(axes: Axes, seed: Matrices, value: int, room: float = 0.0) -> object:
+def _draw_seed(axes: Axes, seed: Inside, value: int, room: float = 0.0) -> object:
     """A matrix in the order of its tree, with lines between clusters and a strip of group colours above.
 
     Colours go from 0 to 1, as on the page of `ctlpp report`; what is negative looks like 0.
     room: cm for the functions' names, which are left out if they would stand too close.
     """
-    one, inputs, size = seed.clusters[value], seed.inputs, seed.inputs.n_functions
-    cosines, shades = seed.cosines[value][np.ix_(one.order, one.order)], group_colours(inputs.groups)
+    (cosines, one), inputs, size = seed.readouts(value), seed.inputs, seed.inputs.n_functions
+    cosines, shades = cosines[np.ix_(one.order, one.order)], group_colours(inputs.groups)
     names = np.array([*inputs.task.functions])[one.order].tolist() if room >= NAME * size else []
     image = draw_matrix(axes, cosines, names, names, colours=function_colours(inputs.task.groups))
     labels, groups = one.labels[one.order], inputs.group_of[one.order]
@@ -277,10 +300,42 @@ def _draw_seed(axes: Axes, seed: Matrices, value: int, room: float = 0.0) -> obj
     return image
 
 
-def _name_symbol(seed: Matrices, value: int) -> str:
-    count = seed.clusters[value].count
-    found = "no clear split" if count == 1 else f"{count} clusters"
-    score = seed.clusters[value].silhouette
+def _name_symbol(seed: Inside, value: int) -> str:
+    _, own = seed.readouts(value)
+    found, score = "no clear split" if own.count == 1 else f"{own.count} clusters", own.silhouette
     measured = f"{floor(100 * score) / 100:.2f} < {SILHOUETTE}" if score < SILHOUETTE else f"{score:.2f}"
     measured = f"\n(silhouette {measured})" if np.isfinite(score) else ""
     return f"symbol {seed.inputs.task.symbols[value]}: {found}{measured}"
+
+
+def draw_staged(
+    grid: Mapping[str, Mapping[tuple[int, int], Sequence[float]]], diverged: int = 0, across: int = 2
+) -> Figure:
+    """A panel for each model: mean ± std of the seeds of each cell, above the published claim.
+
+    grid: OOD accuracies by model and cell (shared functions, shared symbols). diverged: seeds besides.
+    """
+    models = sorted(grid, key=lambda model: [*TITLES, model].index(model))
+    cells = {cell for own in grid.values() for cell in own}
+    functions, symbols = (sorted({cell[axis] for cell in cells}) for axis in (0, 1))
+    across = min(across, len(models), max(1, int(15 / len(symbols))))
+    figure, panels = new_panels(len(models), across, 3.2 + 0.95 * len(functions), 0.3)
+    for model, axes in zip(models, panels.flat, strict=False):
+        mean = np.full((len(functions), len(symbols)), np.nan)
+        texts = np.full(mean.shape, "", dtype=object)
+        for (many, few), values in grid[model].items():
+            place = functions.index(many), symbols.index(few)
+            mean[place] = np.mean(values)
+            spread = f"\n± {np.std(values, ddof=1):.2f}" if len(values) > 1 else ""
+            texts[place] = f"{mean[place]:.2f}{spread}"
+        image = draw_matrix(axes, mean, [*map(str, functions)], [*map(str, symbols)], texts=texts)
+        if np.isnan(mean).any():
+            axes.text(0.5, 0.5, "grey: not run", transform=axes.transAxes, ha="center", va="center")
+        claim = textwrap.wrap(STAGED.get(model, ""), 84 // across)
+        axes.set(title=TITLES.get(model, model), xlabel="\n".join(["shared symbols", "", *claim]))
+    for axes in panels[:, 0]:
+        axes.set_ylabel("shared functions")
+    colour_bar(figure, image, panels, "OOD accuracy")
+    if diverged:
+        figure.supxlabel(f"{plural(diverged)} diverged, part of no mean", fontsize=SIZE)
+    return figure
