@@ -68,7 +68,7 @@ def test_the_page_has_every_published_number_and_ours_on_each_kind_of_data(tmp_p
     make_piece(tmp_path, f"{NAME}-repeats", [0.7])
     lines = pages(tmp_path)[1].splitlines()
     first, at = (n for n, line in enumerate(lines) if line.startswith("| **NDR on R** | published |"))
-    assert lines[first + 1] == "|  | `authors` |  | none |  |  |  |  | not run |"
+    assert lines[first + 1] == "|  | `authors` |  | none |  |  |  |  |  | not run |"
     assert "| 1.00 ± 0.01 | 0.75 ± 0.27 | 8 of 25 |" in lines[at]
     kinds = [line.split(" | ")[1] for line in lines[at + 1 : at + 5]]
     assert kinds == ["`authors`", "`clean` with repeats", "`clean`", "`text`"]
@@ -134,14 +134,14 @@ def test_a_run_in_which_no_seed_converged_has_a_figure_and_a_line_on_the_page(tm
     assert next(draw_all(load_results(tmp_path)))[0] == "table1.png"
     page = pages(tmp_path)[1]
     assert cells(page, "Transformer on R, clean")[1:4] == ["0", "2", "0.15 ± 0.07 (2)"]
-    assert "|  | `clean` | 0 | 2 of 50 | – | – | – | – | undecided |" in page
+    assert "|  | `clean` | 0 | 2 of 50 | – | – | – |  | – | undecided |" in page
 
 
 def test_a_single_seed_has_a_mean_and_nothing_that_needs_two(tmp_path: Path) -> None:
     make_piece(tmp_path, NAME, [0.5])
     make_piece(tmp_path, f"{NAME}-seed1", [0.7])
     page = pages(tmp_path)[1]
-    assert "|  | `clean` | 1 | 1 of 25 | 1.00 | 0.50 | 0 of 1 | −0.25 | undecided |" in page
+    assert "|  | `clean` | 1 | 1 of 25 | 1.00 | 0.50 | 0 of 1 |  | −0.25 | undecided |" in page
     assert "| NDR on R, clean | 0.50 (1), 0.70 (1) | – | – | – |" in page
 
 

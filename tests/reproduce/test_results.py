@@ -92,6 +92,16 @@ def test_the_gap_at_equal_lengths_leaves_out_lengths_that_one_split_lacks(tmp_pa
     assert row(tmp_path, "ndr-R-text", "iid")["gap"] is None
 
 
+def test_ood_examples_drawn_anew_stand_beside_the_twins_of_training_sequences(tmp_path: Path) -> None:
+    folder = make_piece(tmp_path, NAME, [0.5, 0.7])
+    assert row(tmp_path)["independent_mean"] is None
+    seeds = json.loads((folder / "result.json").read_text())["seeds"]
+    for seed, anew in zip(seeds, (0.4, 0.5), strict=True):
+        seed["accuracy"]["ood_independent"] = anew
+    edit(folder / "result.json", seeds=seeds)
+    assert (row(tmp_path)["mean"], row(tmp_path)["independent_mean"]) == (0.6, 0.45)
+
+
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_the_gap_at_equal_lengths_rests_on_held_out_examples_and_on_enough_of_them(protocol: str) -> None:
     data = ctlpp.generate("A", protocol=protocol)
