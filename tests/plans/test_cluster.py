@@ -209,6 +209,41 @@ OWN = [
 ]
 
 
+def test_a_piece_that_takes_too_much_memory_is_set_aside_after_some_workers_died_of_it(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    (tmp_path / "hungry_nets.py").write_text(HUNGRY)
+    common = {"variant": "R", "data": dict(DATA), "seeds": 1, "preset": "quick", "steps": 400}
+    rows = [common | {"name": name, "model": f"hungry_nets:{name}"} for name in ("Hungry", "Net")]
+    cluster.add("memory")
+    log, out = Log(), tmp_path / "out"
+    outcome = train(cluster, out, *plan_sweep(rows, tmp_path), log=log)
+    good, bad = (out / "runs" / name / "0-0" for name in ("Net", "Hungry"))
+    assert outcome.done == [good]
+    assert list(outcome.failed) == [bad]
+    line = r"its worker died, [34] times in a row at step 0: above the memory limit that Dask gives it"
+    assert re.fullmatch(line, outcome.failed[bad])
+    assert len([line for line in log.notes if line.startswith("goes on at step 0 on tcp://")]) >= 2
+
+
+HUNGRY = """
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self, vocab_size, n_classes):
+        super().__init__()
+        self.embed, self.out, self.kept = nn.Embedding(vocab_size, 4), nn.Linear(4, n_classes), []
+
+    def forward(self, tokens):
+        return self.out(self.embed(tokens).sum(1))
+
+class Hungry(Net):
+    def forward(self, tokens):
+        self.kept.append(bytearray(20_000_000))
+        return super().forward(tokens)
+"""
+
+
 def test_when_the_scheduler_is_killed_the_same_command_goes_on_with_another(
     tmp_path: Path, undisturbed: Any
 ) -> None:

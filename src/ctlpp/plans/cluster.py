@@ -87,8 +87,17 @@ class Lease:
     observer: object = None
     claim: ExitStack = field(default_factory=ExitStack)
     failures: int = 0
+    step: int = 0  # from which a worker last began …
+    begun: int = 0  # … and how many have, in a row
     files: dict[str, bytes] | None = None  # of its folder, for workers that do not see it
     future: Future | None = None
+
+    def begin(self, worker: str, step: int) -> None:
+        """A worker has the piece."""
+        if self.begun:
+            tell([self.observer], "on_note", f"goes on at step {step:,} on {worker}")
+        self.step, self.begun = step, self.begun + 1 if step == self.step else 1
+        tell([self.observer], "assigned", worker)
 
 
 @dataclass(eq=False)
@@ -198,16 +207,20 @@ class Dispatcher:
             lease.files = facts
             yield lease, PieceOutcome("again")
         elif key in self.leases:
-            report(self.leases[key].observer, event, facts)
+            lease = self.leases[key]
+            if event == "assigned":
+                lease.begin(*facts)
+            else:
+                report(lease.observer, event, facts)
 
     def _read_result(self, lease: Lease, future: Future) -> PieceOutcome:
         """How the work on a piece has ended that a worker had."""
         if future.status == "cancelled":
             raise MachineError("the scheduler is gone: the same command goes on when there is one again")
         if error := future.exception():
-            lease.failures += 1
             if isinstance(error, KilledWorker):
-                return PieceOutcome("failed", "its workers died: out of memory?", (str(error),))
+                return self._outcome_of_deaths(lease, error)
+            lease.failures += 1
             line = f"a worker cannot begin: {type(error).__name__}: {error}".partition("\n")[0]
             return PieceOutcome("machine", line)
         reply: Reply = future.result()
@@ -224,6 +237,17 @@ class Dispatcher:
             future.release()
             self._retire(reply.worker)
         return outcome
+
+    def _outcome_of_deaths(self, lease: Lease, error: KilledWorker) -> PieceOutcome:
+        """Several workers died that had the piece; but they may have been at another, or far ahead."""
+        if lease.begun < TRIES:
+            return PieceOutcome("again")
+        lease.failures = TRIES
+        restarts = self.client.get_events("worker-restart-memory")  # by nannies
+        above = any(event["worker"] == error.last_worker.address for _, event in restarts)
+        why = "above the memory limit that Dask gives it" if above else "out of memory?"
+        reason = f"its worker died, {lease.begun} times in a row at step {lease.step:,}: {why}"
+        return PieceOutcome("failed", reason, (str(error),))
 
     def _retire(self, worker: str) -> None:
         """Send a worker away; the scheduler keeps it as long as it thinks that its result is wanted."""

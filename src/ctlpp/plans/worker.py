@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import tempfile
 from collections.abc import Callable, Sequence
@@ -18,7 +19,7 @@ import torch
 from distributed import Status, Worker, WorkerPlugin, get_worker
 
 import ctlpp
-from ctlpp.files import BusyError, write_atomically
+from ctlpp.files import BusyError, UserError, write_atomically
 from ctlpp.plans.pieces import Piece, saved_step
 from ctlpp.plans.planned import data_digests
 from ctlpp.plans.work import PieceOutcome, WorkSettings, attempt
@@ -26,6 +27,7 @@ from ctlpp.runs.history import Score, StepStats
 
 SAVE_SECONDS = 30.0  # within which whoever works on a piece has saved it and left
 PROGRESS_SECONDS = 1.0  # between messages about steps
+NEARLY = 0.9  # of the memory limit, just below where the nanny ends a worker
 WORKING: set[str] = set()  # ids of the workers in this process that work on a piece
 
 
@@ -60,15 +62,19 @@ class Reply:
 def work_on_piece(assignment: Assignment) -> Reply:
     """Work on a piece, in the client's folder or in a folder of this machine."""
     worker, piece = get_worker(), assignment.piece
-    if mismatch := find_mismatch(assignment, worker):
-        return Reply(worker.address, PieceOutcome("machine", mismatch))
     shared = sees_folder(assignment)
     if not shared:
         if assignment.files is None:
             return Reply(worker.address, PieceOutcome("send files"))
         piece = replace(piece, folder=assignment.own_folder)
-        _unpack(assignment.files, piece.folder)
+        try:
+            _unpack(assignment.files, piece.folder)
+        except (OSError, UserError) as error:
+            return Reply(worker.address, PieceOutcome("machine", str(error)))
     reporter = Reporter(assignment.marker.stem, worker, worker.get_current_task())
+    reporter.send("assigned", [worker.address, saved_step(piece.folder)])
+    if mismatch := find_mismatch(assignment, worker):
+        return Reply(worker.address, PieceOutcome("machine", mismatch))
     settings = replace(assignment.settings, device=_device(assignment.settings, worker))
     WORKING.add(worker.id)
     try:
@@ -170,8 +176,7 @@ class Reporter:
             self.worker.log_event(self.topic, [self.key, event, facts])
 
     def on_start(self, config: dict[str, Any], step: int) -> None:
-        """Say which worker trains, and what."""
-        self.send("assigned", [self.worker.address])
+        """Say what trains."""
         short = {"parameters": config["parameters"], "recipe": {"steps": config["recipe"]["steps"]}}
         self.send("on_start", [short, step])
 
@@ -182,7 +187,7 @@ class Reporter:
     def on_step(self, stats: StepStats) -> None:
         """Report progress once in a while; interrupt the training if the task is cancelled."""
         task = self.worker.state.tasks.get(self.key)
-        if task is None or task.state != "executing" or self.worker.status != Status.running:
+        if task is None or task.state != "executing" or is_leaving(self.worker):
             raise KeyboardInterrupt
         if monotonic() - self.reported > PROGRESS_SECONDS or stats.step == stats.steps:
             self.reported = monotonic()
@@ -201,6 +206,8 @@ class SaveBeforeClosing(WorkerPlugin):  # type: ignore[misc]
 
     def setup(self, worker: Worker) -> None:
         def close() -> None:
+            if exceeds_memory(worker):  # its nanny asks, and starts another
+                os._exit(1)
             self.closing = asyncio.ensure_future(worker.close(reason="SIGTERM"))
 
         with suppress(ValueError, RuntimeError, NotImplementedError):  # not in the main thread
@@ -208,5 +215,16 @@ class SaveBeforeClosing(WorkerPlugin):  # type: ignore[misc]
 
     async def teardown(self, worker: Worker) -> None:
         began = monotonic()
-        while worker.status != Status.running and worker.id in WORKING and monotonic() - began < SAVE_SECONDS:
+        while is_leaving(worker) and worker.id in WORKING and monotonic() - began < SAVE_SECONDS:
             await asyncio.sleep(0.05)
+
+
+def is_leaving(worker: Worker) -> bool:
+    """Whether a worker has been asked to close; one that is short of memory is just paused."""
+    return worker.status not in (Status.running, Status.paused)
+
+
+def exceeds_memory(worker: Worker) -> bool:
+    """Whether the process has about as much memory as Dask lets it have, if there is a limit."""
+    limit = worker.memory_manager.memory_limit
+    return bool(limit) and worker.monitor.get_process_memory() > NEARLY * limit
