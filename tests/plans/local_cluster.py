@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import resource
+import sys
 import tempfile
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -39,6 +40,10 @@ def work(pipe: Connection, scheduler: str, fault: str, threads: int) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))
     elif fault == "own folder":
         worker.sees_folder = lambda assignment: False
+    elif fault == "nothing installed":
+        for name in [name for name in sys.modules if name.startswith("ctlpp")]:
+            sys.modules.pop(name)
+        sys.modules["ctlpp"] = None  # type: ignore[assignment]
 
     async def run() -> None:
         kind, limit, place = Worker, 0, tempfile.mkdtemp(prefix="worker-")

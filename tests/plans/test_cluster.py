@@ -21,7 +21,7 @@ from tests.plans.local_cluster import Cluster
 from tests.plans.small import DATA, small_run
 
 import ctlpp
-from ctlpp.files import UserError
+from ctlpp.files import TimeUp, UserError
 from ctlpp.plans.pieces import Piece
 from ctlpp.plans.planned import PlannedRun
 from ctlpp.plans.sweep_file import plan_sweep, read_sweep
@@ -207,6 +207,30 @@ OWN = [
     {"name": "bad", "model": "nets_of_mine:bad", "variant": "R"},
     {"name": "good", "model": "nets_of_mine:Net", "variant": "R"},
 ]
+
+
+def test_a_cluster_without_workers_or_with_one_that_lacks_ctlpp_is_said_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster = Cluster()
+    try:
+        cluster.add("nothing installed")
+        with pytest.raises(UserError, match=r"^workers cannot import ctlpp: .*No module named"):
+            train(cluster, tmp_path, LONG)
+        cluster.kill_workers()
+        with pytest.raises(TimeUp):
+            train(cluster, tmp_path, LONG, seeds_a_piece=2, minutes=0.01)
+    finally:
+        cluster.close()
+    waiting = f"no worker yet: waiting for the first on {cluster.address}\n"
+    assert waiting in capsys.readouterr().err
+    assert not list(tmp_path.rglob("config.json"))
+
+
+def test_a_finished_plan_needs_no_cluster(tmp_path: Path) -> None:
+    run = small_run(0)
+    carry_out([run], tmp_path, PLAIN)
+    assert carry_out([run], tmp_path, replace(PLAIN, on="tcp://127.0.0.1:9")) == Outcome(seeds=1)
 
 
 def test_a_piece_that_takes_too_much_memory_is_set_aside_after_some_workers_died_of_it(

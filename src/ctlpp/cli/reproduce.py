@@ -184,7 +184,7 @@ def print_plan(runs: Sequence[PlannedRun], out: Path, settings: WorkSettings) ->
     device = settings.device.partition(":")[0]
     if device != "cuda":
         device = "cuda" if find_device(device).type == "cuda" else "cpu"
-    statuses = [run_status(out, run, settings.seeds_a_piece) for run in runs]
+    statuses = [run_status(out, run, lambda run: settings.seeds_a_piece) for run in runs]
     left = sum(status.missing for status in statuses)
 
     def cost(device: str) -> str:

@@ -30,6 +30,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
+from math import inf
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from time import monotonic, sleep
@@ -52,11 +53,11 @@ from ctlpp.plans.work import (
     Watch,
     WorkSettings,
     count_workers,
+    find_device_facts,
     with_titles,
 )
 from ctlpp.plans.worker import Assignment, Reply, SaveBeforeClosing, read_files, versions, work_on_piece
 from ctlpp.runs.history import Score, StepStats, tell
-from ctlpp.training.engine import find_device
 
 TRIES = 3  # of a piece, until it is set aside
 SYSTEMS = {name.lower(): name for name in ("SLURM", "PBS", "SGE", "LSF", "HTCondor", "OAR", "Moab")}
@@ -69,6 +70,8 @@ def work_on_cluster(
     code = dict.fromkeys(path for piece in pieces for path, _ in piece.run.code)
     marker = pieces[0].out.absolute() / ".locks" / f"{uuid4().hex}.marker"
     with connect(settings, [*code]) as client:
+        if settings.on != LOCAL or find_spec("bokeh"):
+            print(f"Dask's dashboard: {client.dashboard_link}", file=sys.stderr)
         dispatcher = Dispatcher(client, settings, watch, marker)
         write_atomically(marker, b"")
         try:
@@ -265,20 +268,16 @@ def report(observer: object, event: str, facts: Any) -> None:
     tell([observer], event, *facts)
 
 
-def device_kind(settings: WorkSettings) -> str:
-    """cpu or cuda, for estimates; of a scheduler's workers the first is asked."""
-    if settings.device != "auto":
-        return settings.device.partition(":")[0]
-    if settings.on.endswith(".toml"):
-        return "cuda" if "gpu" in Path(settings.on).read_text().lower() else "cpu"
+def device_facts(settings: WorkSettings) -> tuple[str, float]:
+    """`find_device_facts` of where the pieces will be; of a scheduler's workers the first is asked."""
     if settings.on == LOCAL:
-        return _own_device()
+        return find_device_facts(settings.device, count_workers(settings))
+    if settings.on.endswith(".toml"):
+        kind = "cuda" if "gpu" in Path(settings.on).read_text().lower() else "cpu"
+        return kind if settings.device == "auto" else settings.device.partition(":")[0], inf
     with connect(settings) as client:
-        return str(client.submit(_own_device, pure=False).result())
-
-
-def _own_device() -> str:
-    return find_device("auto").type
+        found: tuple[str, float] = client.submit(find_device_facts, settings.device, pure=False).result()
+        return found
 
 
 @contextmanager
@@ -305,12 +304,11 @@ def connect(settings: WorkSettings, code: Sequence[str] = ()) -> Iterator[Client
         except OSError as error:
             remedy = "start one with `dask scheduler`, or leave out ‹on›"
             raise UserError(f"‹on› {settings.on}: no scheduler answers there; {remedy}") from error
-        if settings.on != LOCAL or find_spec("bokeh"):
-            print(f"Dask's dashboard: {client.dashboard_link}", file=sys.stderr)
-        client.register_plugin(SaveBeforeClosing())
-        for path in code:
+        if not client.scheduler_info(n_workers=-1)["workers"]:
+            print(f"no worker yet: waiting for the first on {settings.on}", file=sys.stderr, flush=True)
+        for path, plugin in (("ctlpp", SaveBeforeClosing()), *((path, UploadFile(path)) for path in code)):
             try:
-                client.register_plugin(UploadFile(path), name=f"ctlpp-{Path(path).name}")
+                client.register_plugin(plugin, name=f"ctlpp-{Path(path).name}")
             except Exception as error:
                 raise UserError(f"workers cannot import {path}: {error_line(error)}") from error
         yield client
@@ -330,9 +328,13 @@ def read_queue(path: Path) -> tuple[Callable[[], Any], int]:
     import dask_jobqueue
 
     cores = content.setdefault("cores", 1)
-    options = {"memory": "4GB", "processes": 1, "worker_extra_args": [], "job_script_prologue": [], **content}
-    options["worker_extra_args"] = [*options["worker_extra_args"], "--nthreads", "1"]
-    options["job_script_prologue"] = [*options["job_script_prologue"], f"export OMP_NUM_THREADS={cores}"]
+    options: dict[str, Any] = {"memory": "4GB", "processes": 1, **content}
+    options.setdefault("scheduler_options", {"dashboard_address": ":0"})  # any port: several may run
+    more = {
+        "worker_extra_args": "--nthreads 1".split(),
+        "job_script_prologue": [f"export OMP_NUM_THREADS={cores}"],
+    }
+    options |= {name: [*content.get(name, ()), *lines] for name, lines in more.items()}
     kind = getattr(dask_jobqueue, f"{SYSTEMS[system]}Cluster")
 
     def start() -> Any:
