@@ -283,7 +283,8 @@ def device_facts(settings: WorkSettings) -> tuple[str, float]:
 @contextmanager
 def connect(settings: WorkSettings, code: Sequence[str] = ()) -> Iterator[Client]:
     """A Dask client of the workers, which get the code of your own models."""
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    for name in ("distributed", "distributed.client"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     with ExitStack() as stack:
         address: Any = settings.on
         if settings.on == LOCAL:
@@ -331,7 +332,7 @@ def read_queue(path: Path) -> tuple[Callable[[], Any], int]:
     options: dict[str, Any] = {"memory": "4GB", "processes": 1, **content}
     options.setdefault("scheduler_options", {"dashboard_address": ":0"})  # any port: several may run
     more = {
-        "worker_extra_args": "--nthreads 1".split(),
+        "worker_extra_args": ["--nthreads", "1"],
         "job_script_prologue": [f"export OMP_NUM_THREADS={cores}"],
     }
     options |= {name: [*content.get(name, ()), *lines] for name, lines in more.items()}
