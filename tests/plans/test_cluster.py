@@ -188,6 +188,31 @@ def test_own_code_reaches_the_workers_and_what_fails_three_times_is_set_aside(
         train(cluster, out, *plan_sweep(rows, tmp_path))
 
 
+def test_two_sweeps_may_have_files_of_the_same_name(cluster: Cluster, tmp_path: Path) -> None:
+    plans, row = [], OWN[1] | {"data": dict(DATA), "seeds": 2, "preset": "quick", "steps": 20}
+    for width in (4, 5):
+        folder = tmp_path / str(width)
+        folder.mkdir()
+        (folder / "parts_of_mine.py").write_text("from torch import nn\n\nLayer = nn.Linear\n")
+        (folder / "nets_of_mine.py").write_text(CODE.replace("4", str(width)))
+        plans.append(plan_sweep([row], folder))
+    cluster.add()
+    others: list[Outcome] = []
+
+    def another(worker: str, step: int) -> None:
+        if not others:
+            others.append(Outcome())  # once
+            others.append(train(cluster, tmp_path / "5", *plans[1], seeds_a_piece=1))
+
+    log = Log(another)
+    outcome = train(cluster, tmp_path / "4", *plans[0], log=log, seeds_a_piece=1)
+    for width, done in ((4, outcome.done), (5, others[1].done)):
+        assert len(done) == 2
+        configs = [json.loads((folder / "config.json").read_text()) for folder in done]
+        assert {config["parameters"] for config in configs} == {13 * width + 4 * width + 4}
+    assert not [line for line in log.notes if "takes no more pieces" in line]
+
+
 CODE = """
 from torch import nn
 from parts_of_mine import Layer

@@ -29,6 +29,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from importlib.util import find_spec
 from math import inf
 from pathlib import Path
@@ -38,7 +39,6 @@ from typing import Any
 from uuid import uuid4
 
 from distributed import Client, Future, KilledWorker, LocalCluster
-from distributed.diagnostics.plugin import UploadFile
 
 from ctlpp.files import BusyError, UserError, write_atomically
 from ctlpp.models.zoo import error_line
@@ -67,18 +67,26 @@ def work_on_cluster(
     pieces: Sequence[Piece], settings: WorkSettings, watch: Watch
 ) -> Iterator[tuple[Piece, PieceOutcome]]:
     """Work on all pieces; outcomes as they come."""
-    code = dict.fromkeys(path for piece in pieces for path, _ in piece.run.code)
+    code = {path: read_code(path, checksum) for piece in pieces for path, checksum in piece.run.code}
     marker = pieces[0].out.absolute() / ".locks" / f"{uuid4().hex}.marker"
-    with connect(settings, [*code]) as client:
+    with connect(settings) as client:
         if settings.on != LOCAL or find_spec("bokeh"):
             print(f"Dask's dashboard: {client.dashboard_link}", file=sys.stderr)
-        dispatcher = Dispatcher(client, settings, watch, marker)
+        dispatcher = Dispatcher(client, settings, watch, marker, code)
         write_atomically(marker, b"")
         try:
             yield from dispatcher.work(pieces)
         finally:
             dispatcher.stop()
             marker.unlink(missing_ok=True)
+
+
+def read_code(path: str, checksum: str) -> bytes:
+    """A file of your own model, as it was when it was checked."""
+    content = Path(path).read_bytes()
+    if sha256(content).hexdigest() != checksum:
+        raise UserError(f"{path} has just changed: start again")
+    return content
 
 
 @dataclass(eq=False)
@@ -111,6 +119,7 @@ class Dispatcher:
     settings: WorkSettings
     watch: Watch
     marker: Path  # workers that see this file see the folder of the plan
+    code: dict[str, bytes]  # of your own models, by path
     leases: dict[str, Lease] = field(default_factory=dict)  # by key of the future
     messages: SimpleQueue[Any] = field(default_factory=SimpleQueue)  # futures that are done, and events
     workers: int = 0
@@ -176,6 +185,7 @@ class Dispatcher:
             marker=self.marker,
             versions=versions(),
             digests=data_digests(piece.run),
+            code={Path(path).name: self.code[path] for path, _ in piece.run.code},
             files=lease.files,
         )
         key = f"work_on_piece-{uuid4().hex}"
@@ -281,8 +291,8 @@ def device_facts(settings: WorkSettings) -> tuple[str, float]:
 
 
 @contextmanager
-def connect(settings: WorkSettings, code: Sequence[str] = ()) -> Iterator[Client]:
-    """A Dask client of the workers, which get the code of your own models."""
+def connect(settings: WorkSettings) -> Iterator[Client]:
+    """A Dask client of the workers."""
     for name in ("distributed", "distributed.client"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     with ExitStack() as stack:
@@ -307,11 +317,10 @@ def connect(settings: WorkSettings, code: Sequence[str] = ()) -> Iterator[Client
             raise UserError(f"‹on› {settings.on}: no scheduler answers there; {remedy}") from error
         if not client.scheduler_info(n_workers=-1)["workers"]:
             print(f"no worker yet: waiting for the first on {settings.on}", file=sys.stderr, flush=True)
-        for path, plugin in (("ctlpp", SaveBeforeClosing()), *((path, UploadFile(path)) for path in code)):
-            try:
-                client.register_plugin(plugin, name=f"ctlpp-{Path(path).name}")
-            except Exception as error:
-                raise UserError(f"workers cannot import {path}: {error_line(error)}") from error
+        try:
+            client.register_plugin(SaveBeforeClosing())
+        except Exception as error:
+            raise UserError(f"workers cannot import ctlpp: {error_line(error)}") from error
         yield client
 
 

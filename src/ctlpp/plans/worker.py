@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
@@ -40,6 +41,7 @@ class Assignment:
     marker: Path  # a worker that sees this file of the client sees the client's folder
     versions: dict[str, str]
     digests: dict[str, str]  # of the splits
+    code: dict[str, bytes]  # of your own model, by the names of its files
     files: dict[str, bytes] | None  # what the piece's folder contains, if that has been sent
 
     @property
@@ -76,6 +78,7 @@ def work_on_piece(assignment: Assignment) -> Reply:
     if mismatch := find_mismatch(assignment, worker):
         return Reply(worker.address, PieceOutcome("machine", mismatch))
     settings = replace(assignment.settings, device=_device(assignment.settings, worker))
+    use_code(assignment.code, Path(worker.local_directory, "ctlpp-code"))
     WORKING.add(worker.id)
     try:
         outcome = _wait_until_free(lambda: attempt(piece, settings, [reporter]))
@@ -125,14 +128,23 @@ def find_mismatch(assignment: Assignment, worker: Worker) -> str:
         if here[name] != wanted:
             return f"it has {name} {here[name]}, the client {wanted}: install the same"
     run = assignment.piece.run
-    for file, checksum in run.code:
-        path = Path(worker.local_directory, Path(file).name)
-        if not path.is_file() or sha256(path.read_bytes()).hexdigest() != checksum:
-            return f"it has another {path.name} than the client: another sweep may have brought it"
     for split, checksum in data_digests(run).items():
         if assignment.digests[split] != checksum:
             return f"its {split} data of {run.variant} are not the client's"
     return ""
+
+
+def use_code(code: Mapping[str, bytes], place: Path) -> None:
+    """From now on import these files and none that were used before. place: for files of that kind."""
+    folder = place / sha256(repr(sorted(code.items())).encode()).hexdigest()[:24]
+    for name, content in code.items():
+        write_atomically(folder / name, content)
+    if sys.path[0] == str(folder):
+        return
+    sys.path[:] = [str(folder), *(path for path in sys.path if not Path(path).is_relative_to(place))]
+    for name, module in [*sys.modules.items()]:
+        if f"{name}.py" in code or Path(getattr(module, "__file__", None) or "").is_relative_to(place):
+            del sys.modules[name]
 
 
 def versions() -> dict[str, str]:
