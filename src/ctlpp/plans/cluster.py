@@ -34,6 +34,7 @@ from importlib.util import find_spec
 from math import inf
 from pathlib import Path
 from queue import Empty, SimpleQueue
+from shutil import which
 from time import monotonic, sleep
 from typing import Any
 from uuid import uuid4
@@ -309,6 +310,10 @@ def connect(settings: WorkSettings) -> Iterator[Client]:
         elif settings.on.endswith(".toml"):
             start, jobs = read_queue(Path(settings.on))
             address = stack.enter_context(start())
+            if which(command := address.job_cls.submit_command) is None:
+                raise UserError(
+                    f"‹on› {settings.on}: there is no {command} here: go to where jobs are handed in"
+                )
             address.adapt(maximum_jobs=jobs)
         try:
             client = stack.enter_context(Client(address))

@@ -181,8 +181,9 @@ def _name(row: Row, model: str, variant: str, recipe: Row, sizes: Row) -> str:
         f"{key}{value:g}" if isinstance(value, float) else f"{key}{value}"
         for key, value in {**recipe, **sizes}.items()
     ]
-    whole = name_run(model.replace(":", "."), Path(variant).stem, row.get("special", row.get("data", {})))
-    return current_name("-".join([whole, *words]).translate({ord(one): None for one in "(),[]'\"/ "}))
+    whole = name_run(model, Path(variant).stem, row.get("special", row.get("data", {})))
+    plain = dict.fromkeys(map(ord, "(),[]'\"/ "), "") | {ord(":"): "."}
+    return current_name("-".join([whole, *words]).translate(plain))
 
 
 def _find_code(names: list[str], folder: Path) -> list[Path]:

@@ -24,7 +24,7 @@ import safetensors.torch
 import torch
 
 from ctlpp.analysis.folder import read_analysis
-from ctlpp.files import BusyError, TimeUp, UserError, cannot_write, make_folder, write_atomically
+from ctlpp.files import BusyError, TimeUp, UserError, cannot_write, write_atomically
 from ctlpp.plans.pieces import Piece, RunStatus, claim, forget_failure, run_status, write_failure
 from ctlpp.plans.planned import PlannedRun, draw_data, seeds_that_fit
 from ctlpp.runs.folder import read_run
@@ -142,7 +142,6 @@ def carry_out(
     if not settings.retry:
         outcome.failed = {piece.folder: piece.failure for piece in pieces if piece.failure}
         pieces = [piece for piece in pieces if not piece.failure]
-    make_folder(out)
     busy = []
     for piece, end in work(pieces, settings, watch) if pieces else ():
         if end.traceback:
