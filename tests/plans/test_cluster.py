@@ -252,6 +252,14 @@ def test_a_cluster_without_workers_or_with_one_that_lacks_ctlpp_is_said_in_one_l
     assert not list(tmp_path.rglob("config.json"))
 
 
+def test_a_cluster_whose_last_worker_has_left_is_waited_for(cluster: Cluster, tmp_path: Path) -> None:
+    process = cluster.add()
+    log = Log(lambda worker, step: process.terminate())
+    with pytest.raises(TimeUp):
+        train(cluster, tmp_path, LONG, log=log, minutes=0.15)
+    assert "no worker is left: waiting for another" in log.notes
+
+
 def test_a_finished_plan_needs_no_cluster(tmp_path: Path) -> None:
     run = small_run(0)
     carry_out([run], tmp_path, PLAIN)

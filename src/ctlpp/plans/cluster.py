@@ -60,6 +60,7 @@ from ctlpp.plans.work import (
 from ctlpp.plans.worker import Assignment, Reply, SaveBeforeClosing, read_files, versions, work_on_piece
 from ctlpp.runs.history import Score, StepStats, tell
 
+NO_WORKER = "no worker is left: waiting for another"
 TRIES = 3  # of a piece, until it is set aside
 SYSTEMS = {name.lower(): name for name in ("SLURM", "PBS", "SGE", "LSF", "HTCondor", "OAR", "Moab")}
 
@@ -133,7 +134,8 @@ class Dispatcher:
         deadline = Deadline(self.settings.minutes)
         while waiting or self.leases:
             deadline.check()
-            while waiting and len(self.leases) < self._capacity():
+            capacity = self._capacity()
+            while waiting and len(self.leases) < capacity:
                 lease = waiting.popleft()
                 try:
                     self._acquire(lease)
@@ -162,7 +164,9 @@ class Dispatcher:
     def _capacity(self) -> int:
         """Pieces to submit: one per worker, and a few that begin as soon as one is done."""
         if monotonic() - self.counted > 1:
-            self.workers, self.counted = self._count_workers(), monotonic()
+            before, self.workers, self.counted = self.workers, self._count_workers(), monotonic()
+            if before and not self.workers:
+                tell([lease.observer for lease in [*self.leases.values()][:1]], "on_note", NO_WORKER)
         return self.workers + max(1, self.workers // 4)
 
     def _count_workers(self) -> int:
