@@ -94,6 +94,9 @@ class Outcome:
     seeds: int = 0  # of this plan that are trained, by whomever
 
 
+Work = Callable[[Sequence[Piece], WorkSettings, Watch], Iterator[tuple[Piece, PieceOutcome]]]
+
+
 class MachineError(UserError):
     """The disk is full, or the GPU is gone: there is no use in going on."""
 
@@ -122,17 +125,7 @@ def carry_out(
     after_piece: Callable[[Piece, PieceOutcome], None] = lambda piece, outcome: None,
 ) -> Outcome:
     """Do whatever the planned runs still need."""
-    work, facts, minutes = _work_here, partial(find_device_facts, settings.device), inf
-    if settings.on not in (HERE, LOCAL) or count_workers(settings) > 1:
-        from ctlpp.plans.cluster import device_facts
-        from ctlpp.plans.cluster import work_on_cluster as work
-
-        facts, minutes = partial(device_facts, settings), settings.piece_minutes
-    known = cache(facts)
-
-    def at_most(run: PlannedRun) -> int:
-        return settings.seeds_a_piece or seeds_that_fit(run, minutes, *known())
-
+    work, at_most = _find_workers(settings)
     outcome, pieces = Outcome(), list[Piece]()
     finished: dict[str, set[int]] = {}  # seeds, by run
     for run in plan:
@@ -162,6 +155,17 @@ def carry_out(
     outcome.busy = [piece.folder for piece in busy if not {*piece.seeds} <= finished[piece.run.name]]
     outcome.seeds = sum(map(len, finished.values()))
     return outcome
+
+
+def _find_workers(settings: WorkSettings) -> tuple[Work, Callable[[PlannedRun], int]]:
+    """What works on pieces, and how many seeds a new one may have there."""
+    work, facts, minutes = _work_here, partial(find_device_facts, settings.device), inf
+    if settings.on not in (HERE, LOCAL) or count_workers(settings) > 1:
+        from ctlpp.plans.cluster import device_facts, work_on_cluster
+
+        work, facts, minutes = work_on_cluster, partial(device_facts, settings), settings.piece_minutes
+    known = cache(facts)  # asked only if there are new pieces
+    return work, lambda run: settings.seeds_a_piece or seeds_that_fit(run, minutes, *known())
 
 
 def find_device_facts(name: str, workers: int | None = None) -> tuple[str, float]:
