@@ -134,7 +134,7 @@ def main(
     plan = [run for name in what for run in PLANS[name]() if only in run.name]
     if show:
         for run in plan:
-            left = sum(len(piece.seeds) for piece in run_status(out, run, SEEDS).to_do)
+            left = sum(len(piece.seeds) for piece in run_status(out, run, lambda run: SEEDS).to_do)
             print(f"{run.name}: {left} of {len(run.seeds)} seeds to do, {run.steps:,} steps")
         return
     settings = WorkSettings(

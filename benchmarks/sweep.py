@@ -13,7 +13,9 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
+import io
 import json
+import logging
 import multiprocessing
 import random
 import shutil
@@ -22,7 +24,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from multiprocessing.connection import Connection
 from pathlib import Path
 from threading import Event, Thread
@@ -72,7 +74,8 @@ def sweep(out: Path, pieces: int, steps: int, on: str = "local", workers: int | 
     """Seconds of a plan in pieces of a seed, with whatever belongs to it."""
     began = time.monotonic()
     settings = WorkSettings(device="cpu", on=on, workers=workers, analysis=False, seeds_a_piece=1)
-    outcome = carry_out(planned(pieces, steps), out, settings)
+    with redirect_stderr(io.StringIO()):  # the dashboard's address
+        outcome = carry_out(planned(pieces, steps), out, settings)
     assert outcome.seeds == pieces, outcome
     return time.monotonic() - began
 
@@ -196,8 +199,12 @@ def pretend(template: Path, seconds: float) -> Callable[..., None]:
 
 
 def schedule(pipe: Connection) -> None:
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+
+    options = {"host": "127.0.0.1", "port": 0, "dashboard_address": ":0", "dashboard": False}
+
     async def run() -> None:
-        async with Scheduler(host="127.0.0.1", port=0, dashboard=False) as scheduler:
+        async with Scheduler(**options) as scheduler:
             pipe.send(scheduler.address)
             asyncio.get_running_loop().run_in_executor(None, answer)
             await scheduler.finished()
@@ -210,6 +217,7 @@ def schedule(pipe: Connection) -> None:
 
 
 def work(pipe: Connection, scheduler: str, template: str, seconds: float, count: int) -> None:
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
     if template:
         import ctlpp.training.train
 

@@ -121,6 +121,17 @@ def test_the_plan_and_the_script_of_a_queues_job_are_printed_without_a_queue(com
         assert line in done.out
     assert "--nthreads 1" in done.out
     assert not Path("out").exists()
+    done = command("sweep", "file.toml", "--out", "out", "--on", "cluster.toml")
+    assert done.code == 2
+    assert "--on cluster.toml: there is no sbatch here: go to where jobs are handed in" in done.err
+    assert not Path("out").exists()
+
+
+def test_a_schedule_of_your_own_is_code_that_workers_get_too() -> None:
+    Path("rates_of_mine.py").write_text("def falling(progress, recipe):\n    return 1 - progress / 2\n")
+    (run,) = plan_sweep([ROW | {"schedule": "rates_of_mine:falling"}])
+    assert [Path(path).name for path, _ in run.code] == ["rates_of_mine.py"]
+    assert run.name.endswith("-schedulerates_of_mine.falling")
 
 
 LAST = FILE[FILE.index("[[run]]") :]

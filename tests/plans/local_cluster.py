@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import resource
+import sys
 import tempfile
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-from distributed import Scheduler, Worker
+import dask
+from distributed import Nanny, Scheduler, Worker
 
 import ctlpp
 from ctlpp.plans import worker
 from ctlpp.training import loop
 
+MEMORY = 1_200_000_000  # of a worker that has little
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(["torch", "ctlpp.training.train", "tests.plans.local_cluster"])
 
@@ -37,11 +40,19 @@ def work(pipe: Connection, scheduler: str, fault: str, threads: int) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))
     elif fault == "own folder":
         worker.sees_folder = lambda assignment: False
+    elif fault == "nothing installed":
+        for name in [name for name in sys.modules if name.startswith("ctlpp")]:
+            sys.modules.pop(name)
+        sys.modules["ctlpp"] = None  # type: ignore[assignment]
 
     async def run() -> None:
-        place = tempfile.mkdtemp(prefix="worker-")
-        async with Worker(scheduler, nthreads=threads, memory_limit=0, local_directory=place) as one:
-            pipe.send(one.address)
+        kind, limit, place = Worker, 0, tempfile.mkdtemp(prefix="worker-")
+        if fault == "memory":
+            kind, limit = Nanny, MEMORY
+            dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"})
+            multiprocessing.set_forkserver_preload(["torch", "ctlpp.training.train", "ctlpp.plans.worker"])
+        async with kind(scheduler, nthreads=threads, memory_limit=limit, local_directory=place) as one:
+            pipe.send(one.address if kind is Worker else one.worker_address)
             await one.finished()
 
     asyncio.run(run())
@@ -62,7 +73,8 @@ class Cluster:
 
     def _start(self, target: Any, *arguments: Any) -> tuple[BaseProcess, str]:
         mine, theirs = CONTEXT.Pipe()
-        process = CONTEXT.Process(target=target, args=(theirs, *arguments), daemon=True)
+        daemon = "memory" not in arguments  # a nanny has a process of its own
+        process = CONTEXT.Process(target=target, args=(theirs, *arguments), daemon=daemon)
         process.start()
         assert mine.poll(60)
         return process, str(mine.recv())

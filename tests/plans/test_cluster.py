@@ -21,7 +21,7 @@ from tests.plans.local_cluster import Cluster
 from tests.plans.small import DATA, small_run
 
 import ctlpp
-from ctlpp.files import UserError
+from ctlpp.files import TimeUp, UserError
 from ctlpp.plans.pieces import Piece
 from ctlpp.plans.planned import PlannedRun
 from ctlpp.plans.sweep_file import plan_sweep, read_sweep
@@ -188,6 +188,31 @@ def test_own_code_reaches_the_workers_and_what_fails_three_times_is_set_aside(
         train(cluster, out, *plan_sweep(rows, tmp_path))
 
 
+def test_two_sweeps_may_have_files_of_the_same_name(cluster: Cluster, tmp_path: Path) -> None:
+    plans, row = [], OWN[1] | {"data": dict(DATA), "seeds": 2, "preset": "quick", "steps": 20}
+    for width in (4, 5):
+        folder = tmp_path / str(width)
+        folder.mkdir()
+        (folder / "parts_of_mine.py").write_text("from torch import nn\n\nLayer = nn.Linear\n")
+        (folder / "nets_of_mine.py").write_text(CODE.replace("4", str(width)))
+        plans.append(plan_sweep([row], folder))
+    cluster.add()
+    others: list[Outcome] = []
+
+    def another(worker: str, step: int) -> None:
+        if not others:
+            others.append(Outcome())  # once
+            others.append(train(cluster, tmp_path / "5", *plans[1], seeds_a_piece=1))
+
+    log = Log(another)
+    outcome = train(cluster, tmp_path / "4", *plans[0], log=log, seeds_a_piece=1)
+    for width, done in ((4, outcome.done), (5, others[1].done)):
+        assert len(done) == 2
+        configs = [json.loads((folder / "config.json").read_text()) for folder in done]
+        assert {config["parameters"] for config in configs} == {13 * width + 4 * width + 4}
+    assert not [line for line in log.notes if "takes no more pieces" in line]
+
+
 CODE = """
 from torch import nn
 from parts_of_mine import Layer
@@ -209,8 +234,75 @@ OWN = [
 ]
 
 
+def test_a_cluster_without_workers_or_with_one_that_lacks_ctlpp_is_said_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster = Cluster()
+    try:
+        cluster.add("nothing installed")
+        with pytest.raises(UserError, match=r"^workers cannot import ctlpp: .*No module named"):
+            train(cluster, tmp_path, LONG)
+        cluster.kill_workers()
+        with pytest.raises(TimeUp):
+            train(cluster, tmp_path, LONG, seeds_a_piece=2, minutes=0.01)
+    finally:
+        cluster.close()
+    waiting = f"no worker yet: waiting for the first on {cluster.address}\n"
+    assert waiting in capsys.readouterr().err
+    assert not list(tmp_path.rglob("config.json"))
+
+
+def test_a_cluster_whose_last_worker_has_left_is_waited_for(cluster: Cluster, tmp_path: Path) -> None:
+    process = cluster.add()
+    log = Log(lambda worker, step: process.terminate())
+    with pytest.raises(TimeUp):
+        train(cluster, tmp_path, LONG, log=log, minutes=0.15)
+    assert "no worker is left: waiting for another" in log.notes
+
+
+def test_a_finished_plan_needs_no_cluster(tmp_path: Path) -> None:
+    run = small_run(0)
+    carry_out([run], tmp_path, PLAIN)
+    assert carry_out([run], tmp_path, replace(PLAIN, on="tcp://127.0.0.1:9")) == Outcome(seeds=1)
+
+
+def test_a_piece_that_takes_too_much_memory_is_set_aside_after_some_workers_died_of_it(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    (tmp_path / "hungry_nets.py").write_text(HUNGRY)
+    common = {"variant": "R", "data": dict(DATA), "seeds": 1, "preset": "quick", "steps": 400}
+    rows = [common | {"name": name, "model": f"hungry_nets:{name}"} for name in ("Hungry", "Net")]
+    cluster.add("memory")
+    log, out = Log(), tmp_path / "out"
+    outcome = train(cluster, out, *plan_sweep(rows, tmp_path), log=log)
+    good, bad = (out / "runs" / name / "0-0" for name in ("Net", "Hungry"))
+    assert outcome.done == [good]
+    assert list(outcome.failed) == [bad]
+    line = r"its worker died, [34] times in a row at step 0: above the memory limit that Dask gives it"
+    assert re.fullmatch(line, outcome.failed[bad])
+    assert len([line for line in log.notes if line.startswith("goes on at step 0 on tcp://")]) >= 2
+
+
+HUNGRY = """
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self, vocab_size, n_classes):
+        super().__init__()
+        self.embed, self.out, self.kept = nn.Embedding(vocab_size, 4), nn.Linear(4, n_classes), []
+
+    def forward(self, tokens):
+        return self.out(self.embed(tokens).sum(1))
+
+class Hungry(Net):
+    def forward(self, tokens):
+        self.kept.append(bytearray(20_000_000))
+        return super().forward(tokens)
+"""
+
+
 def test_when_the_scheduler_is_killed_the_same_command_goes_on_with_another(
-    tmp_path: Path, undisturbed: Any
+    tmp_path: Path, undisturbed: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     first, second = Cluster(), Cluster()
     try:
@@ -222,6 +314,7 @@ def test_when_the_scheduler_is_killed_the_same_command_goes_on_with_another(
         log = Log()
         assert len(train(second, tmp_path, LONG, log=log).done) == 1
         assert log.starts[0] >= 20
+        assert caplog.records == []  # nothing of Dask's own beside that line
         assert results(tmp_path) == undisturbed
     finally:
         first.close()

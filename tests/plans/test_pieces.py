@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from tests.plans.small import small_run
 
 from ctlpp.files import BusyError, UserError
 from ctlpp.plans.pieces import MOST_SEEDS, RunStatus, claim, cut, run_status
-from ctlpp.plans.planned import PlannedRun
+from ctlpp.plans.planned import KEPT, PlannedRun, seconds, seeds_that_fit
 from ctlpp.plans.work import WorkSettings, carry_out
 
 RUN = small_run(0, 1, 2, 3)
@@ -67,9 +68,22 @@ def test_missing_seeds_are_to_do_in_pieces_that_are_not_too_large(trained: Path,
     status = run_status(trained, RUN)
     assert (status.finished, to_do(status)) == ((1, 2), [(0,), (3,)])
     more = replace(RUN, seeds=tuple(range(1, 8)))
-    assert to_do(run_status(trained, more, at_most=3)) == [(3, 4, 5), (6, 7)]
+    assert to_do(run_status(trained, more, lambda run: 3)) == [(3, 4, 5), (6, 7)]
     endless = run_status(tmp_path, replace(RUN, seeds=tuple(range(MOST_SEEDS + 1))))
     assert [len(piece.seeds) for piece in endless.to_do] == [MOST_SEEDS, 1]
+
+
+def test_a_piece_has_as_many_seeds_as_memory_and_time_allow() -> None:
+    run = PlannedRun(name="one", model="lstm", variant="R", seeds=tuple(range(100)))
+    weights = 407_816
+    assert seeds_that_fit(run, inf, "cpu", memory=10.5 * KEPT * weights) == 10
+    assert seeds_that_fit(run, inf, "cpu", memory=1.0) == 1
+    assert seeds_that_fit(run, inf, "cuda", memory=inf) == 100
+    minutes = seconds(run, 7, "cuda") / 60
+    assert seeds_that_fit(run, minutes, "cuda", memory=inf) == 7
+    whole = replace(run, changes=(("early_stop", 1),))  # ends when all of its seeds have settled
+    assert seeds_that_fit(whole, minutes, "cuda", memory=1.0) == 100
+    assert seeds_that_fit(replace(run, model="no:model"), inf, "cpu", memory=1.0) == 100
 
 
 def test_a_piece_with_earlier_names_is_known(edit: Edit, tmp_path: Path) -> None:

@@ -103,6 +103,14 @@ def test_a_run_cut_into_pieces_has_the_seeds_that_it_has_in_one_piece(plans: Pla
         assert part["loss"] == pytest.approx(whole["loss"], abs=1e-4)
 
 
+def test_seeds_whose_weights_do_not_fit_into_memory_together_are_cut_into_pieces(
+    plans: Plans, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(work, "memory_budget", lambda device: 1)
+    plans.carry_out(small_run(0, 1))
+    assert {folder.name for folder in plans.folder(ON_R).parent.iterdir()} == {"0-0", "1-1"}
+
+
 def test_a_piece_interrupted_at_the_deadline_ends_as_if_nothing_had_happened(
     plans: Plans, monkeypatch: pytest.MonkeyPatch
 ) -> None:

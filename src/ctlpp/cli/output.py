@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import datetime, timedelta
 from functools import partial
@@ -151,6 +151,14 @@ def live(render: Callable[[], RenderableType]) -> Iterator[Console]:
     display = Live(get_renderable=render, console=console, transient=True)
     with display if console.is_terminal else nullcontext():
         yield console
+
+
+def bars(rows: Iterable[tuple[str, int, int, Sequence[str]]]) -> Table:
+    """What is trained at the moment, to be drawn again and again: title, step, steps and more of each."""
+    grid = Table.grid(padding=(0, 2))
+    for title, step, steps, more in rows:
+        grid.add_row(title, ProgressBar(steps, step, width=24), f"step {step:,} of {steps:,}", *more)
+    return grid
 
 
 def clock(seconds: float) -> str:

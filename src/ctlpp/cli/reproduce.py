@@ -13,14 +13,13 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated
 
-from rich.progress_bar import ProgressBar
-from rich.table import Table
 from typer import Argument, Option
 
 from ctlpp.cli.main import fail
 from ctlpp.cli.options import Device, Minutes, Only, Plan, Retry
 from ctlpp.cli.output import (
     TrainingDisplay,
+    bars,
     by_split,
     live,
     make_table,
@@ -184,7 +183,7 @@ def print_plan(runs: Sequence[PlannedRun], out: Path, settings: WorkSettings) ->
     device = settings.device.partition(":")[0]
     if device != "cuda":
         device = "cuda" if find_device(device).type == "cuda" else "cpu"
-    statuses = [run_status(out, run, settings.seeds_a_piece) for run in runs]
+    statuses = [run_status(out, run, lambda run: settings.seeds_a_piece) for run in runs]
     left = sum(status.missing for status in statuses)
 
     def cost(device: str) -> str:
@@ -295,16 +294,14 @@ def live_table() -> Iterator[Callable[[str, Piece], TrainingDisplay]]:
     """Show on stderr how pieces are trained; gives what makes an observer for a piece and its title."""
     shown: list[TrainingDisplay] = []
 
-    def table() -> Table:
-        grid = Table.grid(padding=(0, 2))
+    def rows() -> Iterator[tuple[str, int, int, list[str]]]:
         for one in shown[-ROWS:]:
             if stats := one.stats:
-                accuracies = [f"{split} {spread(found[0])}" for split, found in by_split(one.scores).items()]
-                bar = ProgressBar(stats.steps, stats.step, width=24)
-                grid.add_row(one.title, bar, f"step {stats.step:,}", *accuracies)
-        return grid
+                found = by_split(one.scores)
+                accuracies = [f"{split} {spread(values[0])}" for split, values in found.items()]
+                yield one.title, stats.step, stats.steps, accuracies
 
-    with live(table) as console:
+    with live(lambda: bars(rows())) as console:
 
         def watch(title: str, piece: Piece) -> TrainingDisplay:
             shown.append(TrainingDisplay(title, console))

@@ -10,12 +10,10 @@ from time import monotonic
 from typing import TYPE_CHECKING, Annotated
 
 from rich.console import Group
-from rich.progress_bar import ProgressBar
-from rich.table import Table
 from typer import Argument, Option
 
 from ctlpp.cli.options import Device, Minutes, Only, Plan, Retry
-from ctlpp.cli.output import live, print_line, print_next, print_table
+from ctlpp.cli.output import bars, live, print_line, print_next, print_table
 from ctlpp.cli.reproduce import ROWS, one_line_errors, print_plan, report_outcome
 from ctlpp.words import duration, parse_seeds, plural
 
@@ -91,13 +89,9 @@ def live_table(work: Sweep) -> Iterator[None]:
     began = printed = monotonic()
 
     def table() -> Group:
-        grid = Table.grid(padding=(0, 2))
         running = [state for state in work.states.values() if state.state == "running"]
-        for state in running[:ROWS]:
-            run, step = state.piece.run, f"step {state.step:,} of {state.piece.run.steps:,}"
-            bar = ProgressBar(run.steps, state.step, width=24)
-            grid.add_row(run.name, f"seeds {state.piece.folder.name}", bar, step, state.worker)
-        return Group(grid, overview(work, monotonic() - began))
+        rows = ((state.title, state.step, state.piece.run.steps, [state.worker]) for state in running[:ROWS])
+        return Group(bars(rows), overview(work, monotonic() - began))
 
     with live(table) as console:
 

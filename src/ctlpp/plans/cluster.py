@@ -29,15 +29,17 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from importlib.util import find_spec
+from math import inf
 from pathlib import Path
 from queue import Empty, SimpleQueue
+from shutil import which
 from time import monotonic, sleep
 from typing import Any
 from uuid import uuid4
 
 from distributed import Client, Future, KilledWorker, LocalCluster
-from distributed.diagnostics.plugin import UploadFile
 
 from ctlpp.files import BusyError, UserError, write_atomically
 from ctlpp.models.zoo import error_line
@@ -52,12 +54,13 @@ from ctlpp.plans.work import (
     Watch,
     WorkSettings,
     count_workers,
+    find_device_facts,
     with_titles,
 )
 from ctlpp.plans.worker import Assignment, Reply, SaveBeforeClosing, read_files, versions, work_on_piece
 from ctlpp.runs.history import Score, StepStats, tell
-from ctlpp.training.engine import find_device
 
+NO_WORKER = "no worker is left: waiting for another"
 TRIES = 3  # of a piece, until it is set aside
 SYSTEMS = {name.lower(): name for name in ("SLURM", "PBS", "SGE", "LSF", "HTCondor", "OAR", "Moab")}
 
@@ -66,16 +69,26 @@ def work_on_cluster(
     pieces: Sequence[Piece], settings: WorkSettings, watch: Watch
 ) -> Iterator[tuple[Piece, PieceOutcome]]:
     """Work on all pieces; outcomes as they come."""
-    code = dict.fromkeys(path for piece in pieces for path, _ in piece.run.code)
+    code = {path: read_code(path, checksum) for piece in pieces for path, checksum in piece.run.code}
     marker = pieces[0].out.absolute() / ".locks" / f"{uuid4().hex}.marker"
-    with connect(settings, [*code]) as client:
-        dispatcher = Dispatcher(client, settings, watch, marker)
+    with connect(settings) as client:
+        if settings.on != LOCAL or find_spec("bokeh"):
+            print(f"Dask's dashboard: {client.dashboard_link}", file=sys.stderr)
+        dispatcher = Dispatcher(client, settings, watch, marker, code)
         write_atomically(marker, b"")
         try:
             yield from dispatcher.work(pieces)
         finally:
             dispatcher.stop()
             marker.unlink(missing_ok=True)
+
+
+def read_code(path: str, checksum: str) -> bytes:
+    """A file of your own model, as it was when it was checked."""
+    content = Path(path).read_bytes()
+    if sha256(content).hexdigest() != checksum:
+        raise UserError(f"{path} has just changed: start again")
+    return content
 
 
 @dataclass(eq=False)
@@ -87,8 +100,17 @@ class Lease:
     observer: object = None
     claim: ExitStack = field(default_factory=ExitStack)
     failures: int = 0
+    step: int = 0  # from which a worker last began …
+    begun: int = 0  # … and how many have, in a row
     files: dict[str, bytes] | None = None  # of its folder, for workers that do not see it
     future: Future | None = None
+
+    def begin(self, worker: str, step: int) -> None:
+        """A worker has the piece."""
+        if self.begun:
+            tell([self.observer], "on_note", f"goes on at step {step:,} on {worker}")
+        self.step, self.begun = step, self.begun + 1 if step == self.step else 1
+        tell([self.observer], "assigned", worker)
 
 
 @dataclass(eq=False)
@@ -99,6 +121,7 @@ class Dispatcher:
     settings: WorkSettings
     watch: Watch
     marker: Path  # workers that see this file see the folder of the plan
+    code: dict[str, bytes]  # of your own models, by path
     leases: dict[str, Lease] = field(default_factory=dict)  # by key of the future
     messages: SimpleQueue[Any] = field(default_factory=SimpleQueue)  # futures that are done, and events
     workers: int = 0
@@ -111,7 +134,8 @@ class Dispatcher:
         deadline = Deadline(self.settings.minutes)
         while waiting or self.leases:
             deadline.check()
-            while waiting and len(self.leases) < self._capacity():
+            capacity = self._capacity()
+            while waiting and len(self.leases) < capacity:
                 lease = waiting.popleft()
                 try:
                     self._acquire(lease)
@@ -140,7 +164,9 @@ class Dispatcher:
     def _capacity(self) -> int:
         """Pieces to submit: one per worker, and a few that begin as soon as one is done."""
         if monotonic() - self.counted > 1:
-            self.workers, self.counted = self._count_workers(), monotonic()
+            before, self.workers, self.counted = self.workers, self._count_workers(), monotonic()
+            if before and not self.workers:
+                tell([lease.observer for lease in [*self.leases.values()][:1]], "on_note", NO_WORKER)
         return self.workers + max(1, self.workers // 4)
 
     def _count_workers(self) -> int:
@@ -164,6 +190,7 @@ class Dispatcher:
             marker=self.marker,
             versions=versions(),
             digests=data_digests(piece.run),
+            code={Path(path).name: self.code[path] for path, _ in piece.run.code},
             files=lease.files,
         )
         key = f"work_on_piece-{uuid4().hex}"
@@ -198,16 +225,20 @@ class Dispatcher:
             lease.files = facts
             yield lease, PieceOutcome("again")
         elif key in self.leases:
-            report(self.leases[key].observer, event, facts)
+            lease = self.leases[key]
+            if event == "assigned":
+                lease.begin(*facts)
+            else:
+                report(lease.observer, event, facts)
 
     def _read_result(self, lease: Lease, future: Future) -> PieceOutcome:
         """How the work on a piece has ended that a worker had."""
         if future.status == "cancelled":
             raise MachineError("the scheduler is gone: the same command goes on when there is one again")
         if error := future.exception():
-            lease.failures += 1
             if isinstance(error, KilledWorker):
-                return PieceOutcome("failed", "its workers died: out of memory?", (str(error),))
+                return self._outcome_of_deaths(lease, error)
+            lease.failures += 1
             line = f"a worker cannot begin: {type(error).__name__}: {error}".partition("\n")[0]
             return PieceOutcome("machine", line)
         reply: Reply = future.result()
@@ -225,6 +256,17 @@ class Dispatcher:
             self._retire(reply.worker)
         return outcome
 
+    def _outcome_of_deaths(self, lease: Lease, error: KilledWorker) -> PieceOutcome:
+        """Several workers died that had the piece; but they may have been at another, or far ahead."""
+        if lease.begun < TRIES:
+            return PieceOutcome("again")
+        lease.failures = TRIES
+        restarts = self.client.get_events("worker-restart-memory")  # by nannies
+        above = any(event["worker"] == error.last_worker.address for _, event in restarts)
+        why = "above the memory limit that Dask gives it" if above else "out of memory?"
+        reason = f"its worker died, {lease.begun} times in a row at step {lease.step:,}: {why}"
+        return PieceOutcome("failed", reason, (str(error),))
+
     def _retire(self, worker: str) -> None:
         """Send a worker away; the scheduler keeps it as long as it thinks that its result is wanted."""
         end = monotonic() + 10
@@ -241,26 +283,23 @@ def report(observer: object, event: str, facts: Any) -> None:
     tell([observer], event, *facts)
 
 
-def device_kind(settings: WorkSettings) -> str:
-    """cpu or cuda, for estimates; of a scheduler's workers the first is asked."""
-    if settings.device != "auto":
-        return settings.device.partition(":")[0]
-    if settings.on.endswith(".toml"):
-        return "cuda" if "gpu" in Path(settings.on).read_text().lower() else "cpu"
+def device_facts(settings: WorkSettings) -> tuple[str, float]:
+    """`find_device_facts` of where the pieces will be; of a scheduler's workers the first is asked."""
     if settings.on == LOCAL:
-        return _own_device()
+        return find_device_facts(settings.device, count_workers(settings))
+    if settings.on.endswith(".toml"):
+        kind = "cuda" if "gpu" in Path(settings.on).read_text().lower() else "cpu"
+        return kind if settings.device == "auto" else settings.device.partition(":")[0], inf
     with connect(settings) as client:
-        return str(client.submit(_own_device, pure=False).result())
-
-
-def _own_device() -> str:
-    return find_device("auto").type
+        found: tuple[str, float] = client.submit(find_device_facts, settings.device, pure=False).result()
+        return found
 
 
 @contextmanager
-def connect(settings: WorkSettings, code: Sequence[str] = ()) -> Iterator[Client]:
-    """A Dask client of the workers, which get the code of your own models."""
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+def connect(settings: WorkSettings) -> Iterator[Client]:
+    """A Dask client of the workers."""
+    for name in ("distributed", "distributed.client"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     with ExitStack() as stack:
         address: Any = settings.on
         if settings.on == LOCAL:
@@ -275,20 +314,22 @@ def connect(settings: WorkSettings, code: Sequence[str] = ()) -> Iterator[Client
         elif settings.on.endswith(".toml"):
             start, jobs = read_queue(Path(settings.on))
             address = stack.enter_context(start())
+            if which(command := address.job_cls.submit_command) is None:
+                raise UserError(
+                    f"‹on› {settings.on}: there is no {command} here: go to where jobs are handed in"
+                )
             address.adapt(maximum_jobs=jobs)
         try:
             client = stack.enter_context(Client(address))
         except OSError as error:
             remedy = "start one with `dask scheduler`, or leave out ‹on›"
             raise UserError(f"‹on› {settings.on}: no scheduler answers there; {remedy}") from error
-        if settings.on != LOCAL or find_spec("bokeh"):
-            print(f"Dask's dashboard: {client.dashboard_link}", file=sys.stderr)
-        client.register_plugin(SaveBeforeClosing())
-        for path in code:
-            try:
-                client.register_plugin(UploadFile(path), name=f"ctlpp-{Path(path).name}")
-            except Exception as error:
-                raise UserError(f"workers cannot import {path}: {error_line(error)}") from error
+        if not client.scheduler_info(n_workers=-1)["workers"]:
+            print(f"no worker yet: waiting for the first on {settings.on}", file=sys.stderr, flush=True)
+        try:
+            client.register_plugin(SaveBeforeClosing())
+        except Exception as error:
+            raise UserError(f"workers cannot import ctlpp: {error_line(error)}") from error
         yield client
 
 
@@ -306,9 +347,13 @@ def read_queue(path: Path) -> tuple[Callable[[], Any], int]:
     import dask_jobqueue
 
     cores = content.setdefault("cores", 1)
-    options = {"memory": "4GB", "processes": 1, "worker_extra_args": [], "job_script_prologue": [], **content}
-    options["worker_extra_args"] = [*options["worker_extra_args"], "--nthreads", "1"]
-    options["job_script_prologue"] = [*options["job_script_prologue"], f"export OMP_NUM_THREADS={cores}"]
+    options: dict[str, Any] = {"memory": "4GB", "processes": 1, **content}
+    options.setdefault("scheduler_options", {"dashboard_address": ":0"})  # any port: several may run
+    more = {
+        "worker_extra_args": ["--nthreads", "1"],
+        "job_script_prologue": [f"export OMP_NUM_THREADS={cores}"],
+    }
+    options |= {name: [*content.get(name, ()), *lines] for name, lines in more.items()}
     kind = getattr(dask_jobqueue, f"{SYSTEMS[system]}Cluster")
 
     def start() -> Any:

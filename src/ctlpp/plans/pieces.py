@@ -11,7 +11,7 @@ Example:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -71,15 +71,20 @@ class RunStatus:
         return sum(seconds(run, len(piece.seeds), device, run.steps - piece.step) for piece in self.to_do)
 
 
-def run_status(out: Path, run: PlannedRun, at_most: int | None = None) -> RunStatus:
-    """Look at the folder. `at_most`: seeds in a new piece. Raises UserError if something else is there."""
+def run_status(
+    out: Path, run: PlannedRun, at_most: Callable[[PlannedRun], int | None] = lambda run: None
+) -> RunStatus:
+    """Look at the folder. Raises UserError if something else is there.
+
+    at_most: gives how many seeds a new piece may have; called only if there will be one.
+    """
     found = [_read_piece(folder, seeds, run) for folder, seeds in _piece_folders(out, run)]
     if run.ended:
         return RunStatus(run, tuple(found), ())
     taken = {seed for piece in found for seed in piece.seeds}
     to_do = [piece for piece in found if not piece.finished and {*piece.seeds} & {*run.seeds}]
     free = [seed for seed in run.seeds if seed not in taken]
-    for seeds in cut(free, min(at_most or MOST_SEEDS, MOST_SEEDS)):
+    for seeds in cut(free, min(at_most(run) or MOST_SEEDS, MOST_SEEDS)) if free else ():
         folder = out / "runs" / run.name / f"{seeds[0]}-{seeds[-1]}"
         to_do.append(Piece(run, folder, seeds, failure=read_failure(folder)))
     return RunStatus(run, tuple(found), tuple(sorted(to_do, key=lambda piece: piece.seeds)))

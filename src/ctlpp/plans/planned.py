@@ -12,18 +12,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from ctlpp.benchmark.dataset import Dataset, generate
 from ctlpp.benchmark.task import make_task
 from ctlpp.benchmark.variants import Settings
 from ctlpp.files import UserError
 from ctlpp.models import DEFAULT_PRESET
+from ctlpp.models.zoo import find_model, parameters
 from ctlpp.storage.folder import load, read_task, task_to_dict
 from ctlpp.training.batches import digest, read_data
 from ctlpp.training.recipe import Recipe, recipe_for
@@ -190,6 +192,7 @@ _LIKE = dict.fromkeys(("lstm_uni", "gru", "rnn", "symrnn", "permrnn"), "lstm") |
     ("transformer_untied", "transformer_looped", "deltanet", "ssm", "slots"), "transformer"
 )
 _BATCH = {"quick": 32}  # with which it was measured; 512 otherwise
+KEPT = 40  # bytes for every weight: itself, gradient and moments, and a checkpoint of them; measured on a CPU
 _AROUND = {"cuda": 10.0, "cpu": 3.0}  # seconds a piece: beginning, evaluations, analysis
 
 
@@ -211,12 +214,28 @@ def seconds(run: PlannedRun, seeds: int, device: str = "cuda", steps: int | None
     return (run.steps if steps is None else steps) * milliseconds / 1000 + _AROUND[device]
 
 
-def seeds_within(run: PlannedRun, minutes: float, device: str) -> int:
-    """How many seeds can be trained together in so many minutes: at least one.
+def seeds_that_fit(run: PlannedRun, minutes: float, device: str, memory: float) -> int:
+    """How many seeds can be trained together in so many minutes and bytes: at least one.
 
-    A run that may stop early is never cut, because when it stops depends on all of its seeds.
+    What a step computes does not count, because it takes as many seeds at a time as fit. A run that may stop
+    early is never cut, because when it stops depends on all of its seeds.
     """
     most = len(run.seeds)
     if run.recipe.early_stop:
         return most
+    if each := KEPT * _parameters(replace(run, seeds=())):
+        most = int(min(most, memory / each))
     return max((n for n in range(1, most + 1) if seconds(run, n, device) <= 60 * minutes), default=1)
+
+
+@lru_cache
+def _parameters(run: PlannedRun) -> int:
+    """Of one seed; 0 if the model cannot be made, which training will tell."""
+    task = describe_task(run)
+    symbols, functions = len(task["symbols"]), len(task["functions"])
+    try:
+        factory = find_model(run.model, run.preset, dict(run.sizes))[1]
+        with torch.random.fork_rng(devices=[]):
+            return parameters(factory(symbols + functions + 1, symbols))
+    except Exception:
+        return 0

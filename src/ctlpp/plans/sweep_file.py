@@ -143,7 +143,8 @@ def _plan_run(row: Row, folder: Path) -> PlannedRun:
         raise UserError(
             f"{row['variant']} is a dataset folder that has its {next(iter(data))} already; leave it out"
         )
-    code = _find_code(model.partition(":")[0], folder) if ":" in model else []
+    own = [name for name in (model, *changes.values()) if isinstance(name, str) and ":" in name]
+    code = _find_code([name.partition(":")[0] for name in own], folder)
     if code and str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
     find_model(model, preset, sizes)  # refuses what cannot be, as do the recipe and the task below
@@ -180,14 +181,14 @@ def _name(row: Row, model: str, variant: str, recipe: Row, sizes: Row) -> str:
         f"{key}{value:g}" if isinstance(value, float) else f"{key}{value}"
         for key, value in {**recipe, **sizes}.items()
     ]
-    whole = name_run(model.replace(":", "."), Path(variant).stem, row.get("special", row.get("data", {})))
-    return current_name("-".join([whole, *words]).translate({ord(one): None for one in "(),[]'\"/ "}))
+    whole = name_run(model, Path(variant).stem, row.get("special", row.get("data", {})))
+    plain = dict.fromkeys(map(ord, "(),[]'\"/ "), "") | {ord(":"): "."}
+    return current_name("-".join([whole, *words]).translate(plain))
 
 
-def _find_code(module: str, folder: Path) -> list[Path]:
-    """The file of a module beside the sweep file, after those beside it that it imports."""
+def _find_code(names: list[str], folder: Path) -> list[Path]:
+    """The files of modules beside the sweep file, after those beside it that they import."""
     found: list[Path] = []
-    names = [module]
     while names:
         path = folder / f"{names.pop()}.py"
         if path in found or not path.is_file():

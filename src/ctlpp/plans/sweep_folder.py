@@ -16,11 +16,12 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from math import inf
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from ctlpp.files import UserError, lock, make_folder, write_json
+from ctlpp.files import UserError, lock, write_json
 from ctlpp.plans.pieces import Piece, check_out, first_mismatch, run_status
 from ctlpp.plans.planned import PlannedRun, data_digests
 from ctlpp.plans.sweep_file import Row, plan_sweep, read_sweep
@@ -118,7 +119,7 @@ class Sweep:
     states: dict[Path, PieceState] = field(default_factory=dict)  # of the pieces that this process knows
     merged: dict[str, set[int]] = field(default_factory=dict)  # seeds in run folders, by run
     trained: dict[str, set[int]] = field(default_factory=dict)  # and in pieces of this process
-    written: float = 0.0  # when
+    written: float = -inf  # when
 
     def __post_init__(self) -> None:
         check_out(self.out, STATE_FILE)
@@ -148,14 +149,13 @@ class Sweep:
                 data_digests(run)
             except UserError as error:
                 raise UserError(f"the data of {run.name}: {error.args[0]}") from error
-        make_folder(self.out)
         try:
-            self.write()
             outcome = carry_out(self.left, self.pieces, settings, self._watch, self._after_piece)
         finally:
-            for run in self.left:
-                self._merge(run)
-            self.write()
+            if self.out.exists():  # something has begun
+                for run in self.left:
+                    self._merge(run)
+                self.write()
         outcome.seeds = sum(len(self.merged[run.name] & {*run.seeds}) for run in self.plan)
         if any(self.merged.values()):
             write_report([self.out], self.out / "report.html", force=True)
@@ -163,6 +163,7 @@ class Sweep:
 
     def _watch(self, title: str, piece: Piece) -> PieceState:
         self.states[piece.folder] = PieceState(piece, title, self.say)
+        self._write_sometimes()
         return self.states[piece.folder]
 
     def write(self) -> None:
@@ -181,6 +182,9 @@ class Sweep:
             self.trained[piece.run.name] |= {*piece.seeds}
             if {*piece.run.seeds} <= self.trained[piece.run.name]:
                 self._merge(piece.run)
+        self._write_sometimes()
+
+    def _write_sometimes(self) -> None:
         if monotonic() - self.written > WRITE_SECONDS:
             self.write()
 

@@ -14,7 +14,9 @@ import shutil
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache, partial
 from importlib.util import find_spec
+from math import inf
 from pathlib import Path
 from time import time
 
@@ -22,13 +24,14 @@ import safetensors.torch
 import torch
 
 from ctlpp.analysis.folder import read_analysis
-from ctlpp.files import BusyError, TimeUp, UserError, cannot_write, make_folder, write_atomically
+from ctlpp.files import BusyError, TimeUp, UserError, cannot_write, write_atomically
 from ctlpp.plans.pieces import Piece, RunStatus, claim, forget_failure, run_status, write_failure
-from ctlpp.plans.planned import PlannedRun, draw_data, seeds_within
+from ctlpp.plans.planned import PlannedRun, draw_data, seeds_that_fit
 from ctlpp.runs.folder import read_run
 from ctlpp.runs.history import SeedResult, tell
 from ctlpp.runs.untrusted import DamagedError
 from ctlpp.training import train as training
+from ctlpp.training.engine import find_device, memory_budget
 from ctlpp.words import plural
 
 Watch = Callable[[str, Piece], object]  # gives the title and the piece an observer of the training, or None
@@ -45,7 +48,7 @@ class WorkSettings:
     on: str = HERE  # "local" for processes of this machine, a scheduler "tcp://…", or a TOML file of a queue
     workers: int | None = None  # local processes, else one a GPU, or one a CPU core
     seeds_a_piece: int | None = None  # at most; else all that are missing …
-    piece_minutes: float = 60.0  # … or on workers as many as fit into this, by estimate
+    piece_minutes: float = 60.0  # … as far as memory holds them and, on workers, this time, by estimate
     analysis: bool = True  # look inside every seed, as `ctlpp analyze` does
     figures: bool = False  # and draw it
     small: bool = False  # drop the checkpoint of what is finished
@@ -91,6 +94,9 @@ class Outcome:
     seeds: int = 0  # of this plan that are trained, by whomever
 
 
+Work = Callable[[Sequence[Piece], WorkSettings, Watch], Iterator[tuple[Piece, PieceOutcome]]]
+
+
 class MachineError(UserError):
     """The disk is full, or the GPU is gone: there is no use in going on."""
 
@@ -119,23 +125,16 @@ def carry_out(
     after_piece: Callable[[Piece, PieceOutcome], None] = lambda piece, outcome: None,
 ) -> Outcome:
     """Do whatever the planned runs still need."""
-    work, device = _work_here, ""
-    if settings.on not in (HERE, LOCAL) or count_workers(settings) > 1:
-        from ctlpp.plans.cluster import device_kind
-        from ctlpp.plans.cluster import work_on_cluster as work
-
-        device = device_kind(settings)
+    work, at_most = _find_workers(settings)
     outcome, pieces = Outcome(), list[Piece]()
     finished: dict[str, set[int]] = {}  # seeds, by run
     for run in plan:
-        most = seeds_within(run, settings.piece_minutes, device) if device else None
-        status = run_status(out, run, settings.seeds_a_piece or most)
+        status = run_status(out, run, at_most)
         finished[run.name] = {*status.finished}
         pieces += pieces_to_work_on(status, settings)
     if not settings.retry:
         outcome.failed = {piece.folder: piece.failure for piece in pieces if piece.failure}
         pieces = [piece for piece in pieces if not piece.failure]
-    make_folder(out)
     busy = []
     for piece, end in work(pieces, settings, watch) if pieces else ():
         if end.traceback:
@@ -156,6 +155,24 @@ def carry_out(
     outcome.busy = [piece.folder for piece in busy if not {*piece.seeds} <= finished[piece.run.name]]
     outcome.seeds = sum(map(len, finished.values()))
     return outcome
+
+
+def _find_workers(settings: WorkSettings) -> tuple[Work, Callable[[PlannedRun], int]]:
+    """What works on pieces, and how many seeds a new one may have there."""
+    work, facts, minutes = _work_here, partial(find_device_facts, settings.device), inf
+    if settings.on not in (HERE, LOCAL) or count_workers(settings) > 1:
+        from ctlpp.plans.cluster import device_facts, work_on_cluster
+
+        work, facts, minutes = work_on_cluster, partial(device_facts, settings), settings.piece_minutes
+    known = cache(facts)  # asked only if there are new pieces
+    return work, lambda run: settings.seeds_a_piece or seeds_that_fit(run, minutes, *known())
+
+
+def find_device_facts(name: str, workers: int | None = None) -> tuple[str, float]:
+    """The kind of a device, and the bytes of its memory that a process may fill; workers: of this machine."""
+    device = find_device(name)
+    sharing = 1 if device.type == "cuda" else workers or os.cpu_count() or 1
+    return device.type, memory_budget(device) / sharing
 
 
 def count_workers(settings: WorkSettings) -> int:

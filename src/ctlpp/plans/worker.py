@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
+import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
@@ -18,7 +20,7 @@ import torch
 from distributed import Status, Worker, WorkerPlugin, get_worker
 
 import ctlpp
-from ctlpp.files import BusyError, write_atomically
+from ctlpp.files import BusyError, UserError, write_atomically
 from ctlpp.plans.pieces import Piece, saved_step
 from ctlpp.plans.planned import data_digests
 from ctlpp.plans.work import PieceOutcome, WorkSettings, attempt
@@ -26,6 +28,7 @@ from ctlpp.runs.history import Score, StepStats
 
 SAVE_SECONDS = 30.0  # within which whoever works on a piece has saved it and left
 PROGRESS_SECONDS = 1.0  # between messages about steps
+NEARLY = 0.9  # of the memory limit, just below where the nanny ends a worker
 WORKING: set[str] = set()  # ids of the workers in this process that work on a piece
 
 
@@ -38,6 +41,7 @@ class Assignment:
     marker: Path  # a worker that sees this file of the client sees the client's folder
     versions: dict[str, str]
     digests: dict[str, str]  # of the splits
+    code: dict[str, bytes]  # of your own model, by the names of its files
     files: dict[str, bytes] | None  # what the piece's folder contains, if that has been sent
 
     @property
@@ -60,16 +64,21 @@ class Reply:
 def work_on_piece(assignment: Assignment) -> Reply:
     """Work on a piece, in the client's folder or in a folder of this machine."""
     worker, piece = get_worker(), assignment.piece
-    if mismatch := find_mismatch(assignment, worker):
-        return Reply(worker.address, PieceOutcome("machine", mismatch))
     shared = sees_folder(assignment)
     if not shared:
         if assignment.files is None:
             return Reply(worker.address, PieceOutcome("send files"))
         piece = replace(piece, folder=assignment.own_folder)
-        _unpack(assignment.files, piece.folder)
+        try:
+            _unpack(assignment.files, piece.folder)
+        except (OSError, UserError) as error:
+            return Reply(worker.address, PieceOutcome("machine", str(error)))
     reporter = Reporter(assignment.marker.stem, worker, worker.get_current_task())
+    reporter.send("assigned", [worker.address, saved_step(piece.folder)])
+    if mismatch := find_mismatch(assignment, worker):
+        return Reply(worker.address, PieceOutcome("machine", mismatch))
     settings = replace(assignment.settings, device=_device(assignment.settings, worker))
+    use_code(assignment.code, Path(worker.local_directory, "ctlpp-code"))
     WORKING.add(worker.id)
     try:
         outcome = _wait_until_free(lambda: attempt(piece, settings, [reporter]))
@@ -119,14 +128,23 @@ def find_mismatch(assignment: Assignment, worker: Worker) -> str:
         if here[name] != wanted:
             return f"it has {name} {here[name]}, the client {wanted}: install the same"
     run = assignment.piece.run
-    for file, checksum in run.code:
-        path = Path(worker.local_directory, Path(file).name)
-        if not path.is_file() or sha256(path.read_bytes()).hexdigest() != checksum:
-            return f"it has another {path.name} than the client: another sweep may have brought it"
     for split, checksum in data_digests(run).items():
         if assignment.digests[split] != checksum:
             return f"its {split} data of {run.variant} are not the client's"
     return ""
+
+
+def use_code(code: Mapping[str, bytes], place: Path) -> None:
+    """From now on import these files and none that were used before. place: for files of that kind."""
+    folder = place / sha256(repr(sorted(code.items())).encode()).hexdigest()[:24]
+    for name, content in code.items():
+        write_atomically(folder / name, content)
+    if sys.path[0] == str(folder):
+        return
+    sys.path[:] = [str(folder), *(path for path in sys.path if not Path(path).is_relative_to(place))]
+    for name, module in [*sys.modules.items()]:
+        if f"{name}.py" in code or Path(getattr(module, "__file__", None) or "").is_relative_to(place):
+            del sys.modules[name]
 
 
 def versions() -> dict[str, str]:
@@ -170,8 +188,7 @@ class Reporter:
             self.worker.log_event(self.topic, [self.key, event, facts])
 
     def on_start(self, config: dict[str, Any], step: int) -> None:
-        """Say which worker trains, and what."""
-        self.send("assigned", [self.worker.address])
+        """Say what trains."""
         short = {"parameters": config["parameters"], "recipe": {"steps": config["recipe"]["steps"]}}
         self.send("on_start", [short, step])
 
@@ -182,7 +199,7 @@ class Reporter:
     def on_step(self, stats: StepStats) -> None:
         """Report progress once in a while; interrupt the training if the task is cancelled."""
         task = self.worker.state.tasks.get(self.key)
-        if task is None or task.state != "executing" or self.worker.status != Status.running:
+        if task is None or task.state != "executing" or is_leaving(self.worker):
             raise KeyboardInterrupt
         if monotonic() - self.reported > PROGRESS_SECONDS or stats.step == stats.steps:
             self.reported = monotonic()
@@ -201,6 +218,8 @@ class SaveBeforeClosing(WorkerPlugin):  # type: ignore[misc]
 
     def setup(self, worker: Worker) -> None:
         def close() -> None:
+            if exceeds_memory(worker):  # its nanny asks, and starts another
+                os._exit(1)
             self.closing = asyncio.ensure_future(worker.close(reason="SIGTERM"))
 
         with suppress(ValueError, RuntimeError, NotImplementedError):  # not in the main thread
@@ -208,5 +227,16 @@ class SaveBeforeClosing(WorkerPlugin):  # type: ignore[misc]
 
     async def teardown(self, worker: Worker) -> None:
         began = monotonic()
-        while worker.status != Status.running and worker.id in WORKING and monotonic() - began < SAVE_SECONDS:
+        while is_leaving(worker) and worker.id in WORKING and monotonic() - began < SAVE_SECONDS:
             await asyncio.sleep(0.05)
+
+
+def is_leaving(worker: Worker) -> bool:
+    """Whether a worker has been asked to close; one that is short of memory is just paused."""
+    return worker.status not in (Status.running, Status.paused)
+
+
+def exceeds_memory(worker: Worker) -> bool:
+    """Whether the process has about as much memory as Dask lets it have, if there is a limit."""
+    limit = worker.memory_manager.memory_limit
+    return bool(limit) and worker.monitor.get_process_memory() > NEARLY * limit
