@@ -102,14 +102,6 @@ def test_show_takes_a_dataset_folder(command: Command, refused: Refused) -> None
     assert refused("show data --seed 3") == line
 
 
-def test_your_own_graph_is_a_variant(command: Command) -> None:
-    graph = Path(__file__).parents[2] / "examples/graphs/round.toml"
-    assert command("show", graph).code == 0
-    done = command("generate", graph, "--train 900 --iid 40 --ood 40 --max-length 3 --out mine")
-    assert done.code == 0, done.err
-    assert command("check mine").code == 0
-
-
 MISTAKES = {  # of arguments: named as options, with what would be right
     "generate A --symbols 0": "--symbols 0: use 2 to 1000",
     "generate A --seed 1" + 400 * "0": f"--seed 100000000… (401 digits): use 0 to {2**63 - 1}",

@@ -70,18 +70,6 @@ def test_what_the_plan_has_is_trained_and_ends_in_tables_figures_and_a_report(co
     assert Path("out/results.md").is_file()
 
 
-def test_today_some_seeds_and_tomorrow_the_others(command: Command) -> None:
-    assert command(*ONE, "--no-analysis").code == 0
-    before = (PIECE / "result.json").stat().st_mtime_ns
-    done = command(*ONE, "--no-analysis", "--seeds", "5", "--seeds-a-piece", "2")
-    assert "1 of 2: lstm-R-clean-quick, seeds 2-3: " in done.err
-    assert "2 of 2: lstm-R-clean-quick, seeds 4-4: " in done.err
-    assert sorted(path.name for path in PIECE.parent.iterdir()) == ["0-1", "2-3", "4-4"]
-    assert (PIECE / "result.json").stat().st_mtime_ns == before
-    listed = command(*ONE, "--seeds", "6", "--plan").out
-    assert ["lstm-R-clean-quick", "6", "5", "1"] in [row[:4] for row in rows(listed)]
-
-
 def test_without_training_results_are_made_of_what_is_there(command: Command) -> None:
     make_piece(Path("out"), "ndr-R-clean", [0.5])
     Path("page.md").write_text("# Does it reproduce?\n\nWho knows.\n")  # an earlier one gives way
@@ -114,27 +102,22 @@ def test_a_failure_is_reported_at_the_end_with_exit_code_1_and_taken_up_with_ret
     assert len(list((PIECE / "weights").iterdir())) == 1
 
 
-@pytest.mark.parametrize(
-    ("arguments", "line"),
-    [
-        (
-            "similarity --only lstm/S",
-            "--only lstm/S: similarity has ndr/R, ndr/A; or give the name of a run (see --plan)",
-        ),
-        ("all --scale tiny", "--scale tiny: choose from full, quick"),
-        ("all --device tpu --plan", "--device tpu: choose from auto, cpu, cuda, mps"),
-        ("all --minutes -1", "--minutes -1.0: must be 0 or more"),
-        ("all --keep-weights 3", "--keep-weights 3: without --small all weights are kept"),
-        (
-            "all --no-train --out empty",
-            "no runs in empty: name the --out of a reproduction, or leave out --no-train",
-        ),
-        ("all --out file", "cannot write file/report.html: file is not a folder; choose another place"),
-    ],
-)
-def test_a_mistake_is_one_line_and_leaves_nothing_behind(refused: Refused, arguments: str, line: str) -> None:
+MISTAKES = {
+    "similarity --only lstm/S": "--only lstm/S: similarity has ndr/R, ndr/A; or give the name of a run (see",
+    "all --scale tiny": "--scale tiny: choose from full, quick",
+    "all --device tpu --plan": "--device tpu: choose from auto, cpu, cuda, mps",
+    "all --minutes -1": "--minutes -1.0: must be 0 or more",
+    "all --seeds-a-piece 0": "--seeds-a-piece 0: must be 1 or more",
+    "all --keep-weights 3": "--keep-weights 3: without --small all weights are kept",
+    "all --no-train --out empty": "no runs in empty: name the --out of a reproduction, or leave out --no-tra",
+    "all --out file": "cannot write file/report.html: file is not a folder; choose another place",
+}
+
+
+def test_a_mistake_is_one_line_and_leaves_nothing_behind(refused: Refused) -> None:
     Path("file").write_text("mine")
-    assert refused("reproduce", *arguments.split()) == line
+    for arguments, line in MISTAKES.items():
+        assert refused("reproduce", arguments).startswith(line)
 
 
 def test_a_reproduction_that_came_to_no_run_goes_on(command: Command) -> None:

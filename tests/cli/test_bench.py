@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,14 +10,27 @@ import torch
 
 from ctlpp import bench
 from ctlpp.benchmark.dataset import generate
-from ctlpp.cli.output import print_table
 
 SMALL: dict[str, Any] = {"symbols": 4, "functions": 8, "max_length": 3, "train": 200, "iid": 10, "ood": 20}
 EVEN = {"functions": 16, "max_length": 4, "shared_functions": 4, "shared_symbols": 2}
 
 
+@pytest.fixture
+def bench_command(command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Callable[[str], list[str]]:
+    """Run a part of `ctlpp bench`; the lines that it prints, which fit 80 columns."""
+
+    def run(part: str) -> list[str]:
+        monkeypatch.setenv("COLUMNS", "80")
+        done = command("bench", part)
+        assert (done.code, done.err) == (0, "")
+        assert max(map(len, done.out.splitlines())) <= 80
+        return list(done.out.splitlines())
+
+    return run
+
+
 def test_the_tables_of_the_data_have_both_sides_of_every_comparison(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    bench_command: Callable[[str], list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sampler = bench.reference("rejection_sampler")
     whole = sampler.generate
@@ -26,10 +40,11 @@ def test_the_tables_of_the_data_have_both_sides_of_every_comparison(
     small = lambda variant, **options: generate(variant, **options, **sizes.get(variant, SMALL))  # noqa: E731
     monkeypatch.setattr(bench, "generate", small)
     monkeypatch.setattr(bench, "run", lambda *arguments: "")
-    print_table(*bench.compare_data())
-    out = capsys.readouterr().out
+    *lines, last = bench_command("data")
+    out = "\n".join(lines)
     assert all(words in out for words in ("Data in memory", "The whole command", "ctlpp --help"))
     assert out.count("×") == 4  # A and R, in memory and as a whole command
+    assert last == "Next: ctlpp bench train"
 
 
 def test_the_reference_makes_the_same_kind_of_splits() -> None:
@@ -44,14 +59,15 @@ def test_a_reference_that_is_not_there_is_named() -> None:
 
 
 def test_the_table_of_training_has_both_sides_for_each_model(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    bench_command: Callable[[str], list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bench, "BLOCKS", 1)
-    monkeypatch.setattr(bench, "SIZES", [("small", "quick", SMALL, 2, 1)])
-    print_table(*bench.compare_training())
-    out = capsys.readouterr().out
+    monkeypatch.setattr(bench, "SIZES", [("the demo's size", "quick", SMALL, 2, 1)])
+    *lines, last = bench_command("train")
+    out = "\n".join(lines)
     assert all(words in out for words in (*bench.THREE, "one by one", "together", "times", "Threads"))
     assert out.count("×") == 2 * len(bench.THREE)
+    assert last == "Next: ctlpp reproduce all --plan"
 
 
 @pytest.mark.parametrize("model", ["lstm", "gru"])
