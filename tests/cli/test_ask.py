@@ -14,6 +14,7 @@ def test_questions_are_asked_and_answers_scored(command: Any, refused: Callable[
     done = command("ask data --limit 20 --out q")
     assert (done.code, done.err) == (0, "")
     assert "Next: ctlpp score data ANSWERS --name NAME --out RUN" in done.out
+    assert refused("ask data --out q").startswith("q exists already: ")
     ids = [json.loads(line)["id"] for line in Path("q/questions.jsonl").read_text().splitlines()]
     with Path("answers.jsonl").open("w") as file:
         file.writelines(json.dumps({"id": id, "answer": 0}) + "\n" for id in ids[:-3])

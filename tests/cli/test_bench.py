@@ -13,24 +13,11 @@ from ctlpp.benchmark.dataset import generate
 
 SMALL: dict[str, Any] = {"symbols": 4, "functions": 8, "max_length": 3, "train": 200, "iid": 10, "ood": 20}
 EVEN = {"functions": 16, "max_length": 4, "shared_functions": 4, "shared_symbols": 2}
-
-
-@pytest.fixture
-def bench_command(command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Callable[[str], list[str]]:
-    """Run a part of `ctlpp bench`; the lines that it prints, which fit 80 columns."""
-
-    def run(part: str) -> list[str]:
-        monkeypatch.setenv("COLUMNS", "80")
-        done = command("bench", part)
-        assert (done.code, done.err) == (0, "")
-        assert max(map(len, done.out.splitlines())) <= 80
-        return list(done.out.splitlines())
-
-    return run
+Command = Callable[..., Any]
 
 
 def test_the_tables_of_the_data_have_both_sides_of_every_comparison(
-    bench_command: Callable[[str], list[str]], monkeypatch: pytest.MonkeyPatch
+    command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sampler = bench.reference("rejection_sampler")
     whole = sampler.generate
@@ -40,11 +27,12 @@ def test_the_tables_of_the_data_have_both_sides_of_every_comparison(
     small = lambda variant, **options: generate(variant, **options, **sizes.get(variant, SMALL))  # noqa: E731
     monkeypatch.setattr(bench, "generate", small)
     monkeypatch.setattr(bench, "run", lambda *arguments: "")
-    *lines, last = bench_command("data")
-    out = "\n".join(lines)
+    monkeypatch.setenv("COLUMNS", "80")
+    out = command("bench data").out
+    assert max(map(len, out.splitlines())) <= 80
     assert all(words in out for words in ("Data in memory", "The whole command", "ctlpp --help"))
     assert out.count("×") == 4  # A and R, in memory and as a whole command
-    assert last == "Next: ctlpp bench train"
+    assert out.endswith("\nNext: ctlpp bench train\n")
 
 
 def test_the_reference_makes_the_same_kind_of_splits() -> None:
@@ -59,15 +47,16 @@ def test_a_reference_that_is_not_there_is_named() -> None:
 
 
 def test_the_table_of_training_has_both_sides_for_each_model(
-    bench_command: Callable[[str], list[str]], monkeypatch: pytest.MonkeyPatch
+    command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bench, "BLOCKS", 1)
     monkeypatch.setattr(bench, "SIZES", [("the demo's size", "quick", SMALL, 2, 1)])
-    *lines, last = bench_command("train")
-    out = "\n".join(lines)
+    monkeypatch.setenv("COLUMNS", "80")
+    out = command("bench train").out
+    assert max(map(len, out.splitlines())) <= 80
     assert all(words in out for words in (*bench.THREE, "one by one", "together", "times", "Threads"))
     assert out.count("×") == 2 * len(bench.THREE)
-    assert last == "Next: ctlpp reproduce all --plan"
+    assert out.endswith("\nNext: ctlpp reproduce all --plan\n")
 
 
 @pytest.mark.parametrize("model", ["lstm", "gru"])

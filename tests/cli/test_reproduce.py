@@ -32,15 +32,12 @@ def _tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(plan.SCALES, "quick", replace(plan.SCALES["quick"], small=small, steps=steps))
 
 
-def rows(text: str) -> list[list[str]]:
-    return [line.split() for line in text.splitlines()]
-
-
 def test_a_plan_says_what_is_there_what_is_not_and_what_it_costs(command: Command, tmp_path: Path) -> None:
     done = command("reproduce", "table1", "--only", "lstm/R", "--plan", *SMALL)
     assert (done.code, done.err) == (0, "")
+    rows = [line.split() for line in done.out.splitlines()]
     for name in ("lstm-R-clean-quick", "lstm-R-text-quick"):
-        assert [name, "2", "0", "2", "6", "3", "s"] in rows(done.out)
+        assert [name, "2", "0", "2", "6", "3", "s"] in rows
     assert "4 seeds to train: about 6 s on two CPU cores." in done.out
     assert list(tmp_path.iterdir()) == []
 
@@ -111,11 +108,14 @@ MISTAKES = {
     "all --keep-weights 3": "--keep-weights 3: without --small all weights are kept",
     "all --no-train --out empty": "no runs in empty: name the --out of a reproduction, or leave out --no-tra",
     "all --out file": "cannot write file/report.html: file is not a folder; choose another place",
+    "all --out src": "src holds other files (thesis.tex, …): choose an empty or a new folder as --out",
 }
 
 
 def test_a_mistake_is_one_line_and_leaves_nothing_behind(refused: Refused) -> None:
     Path("file").write_text("mine")
+    Path("src").mkdir()
+    Path("src/thesis.tex").touch()
     for arguments, line in MISTAKES.items():
         assert refused("reproduce", arguments).startswith(line)
 
