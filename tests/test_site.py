@@ -62,18 +62,6 @@ def test_every_link_within_the_site_and_to_the_repository_leads_somewhere(site: 
     assert dangling == []
 
 
-def test_every_page_can_be_reached_from_the_first(site: dict[Path, Page]) -> None:
-    start = next(file for file in site if file.name == "index.html" and file.parent.name == "html")
-    found, queue = {start}, [start]
-    while queue:
-        file = queue.pop()
-        near = {os.path.normpath(file.parent / unquote(urlsplit(link).path)) for link in site[file].links}
-        fresh = {Path(name) for name in near} & site.keys() - found
-        found |= fresh
-        queue += fresh
-    assert found == site.keys()
-
-
 def test_the_reference_has_every_public_name_and_every_command(site: dict[Path, Page]) -> None:
     from ctlpp.cli.main import make_app
 

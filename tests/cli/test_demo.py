@@ -8,9 +8,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import fmean, stdev
+from subprocess import PIPE
 from typing import Any
 
 import pytest
@@ -50,32 +51,33 @@ def test_the_demo_ends_with_a_table_and_a_page_and_can_be_repeated(
     assert (second.code, second.err, second.out) == (0, "", first.out)
 
 
-@pytest.mark.skipif(os.name == "nt", reason="no groups of processes")
-def test_ctrl_c_ends_the_demo_begins_nothing_more_and_says_how_to_go_on(tmp_path: Path) -> None:
+@pytest.fixture
+def training(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """`ctlpp demo` with workers that have begun to train."""
     command = [sys.executable, "-m", "ctlpp", "demo", "--out", str(tmp_path), "--seeds", "1"]
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
-    while not list(tmp_path.glob("runs/*/*/config.json")):
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.1)
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all processes
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130
+    with subprocess.Popen(command, stdout=PIPE, stderr=PIPE, text=True, start_new_session=True) as process:
+        while not list(tmp_path.glob("runs/*/*/config.json")):
+            assert process.poll() is None, process.communicate()
+            time.sleep(0.1)
+        yield process
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no groups of processes")
+def test_ctrl_c_ends_the_demo_begins_nothing_more_and_says_how_to_go_on(
+    training: subprocess.Popen[str], tmp_path: Path
+) -> None:
+    os.killpg(training.pid, signal.SIGINT)  # as a terminal does: to all processes
+    _, errors = training.communicate(timeout=60)
+    assert training.returncode == 130
     last = errors.splitlines()[-1]
     assert last == f"ctlpp: interrupted; go on with: ctlpp demo --out {tmp_path} --seeds 1"
     assert len(list(tmp_path.glob("runs/*"))) <= (os.cpu_count() or 1)
 
 
-def test_when_the_demo_is_killed_no_worker_goes_on(tmp_path: Path) -> None:
+def test_when_the_demo_is_killed_no_worker_goes_on(training: subprocess.Popen[str]) -> None:
     psutil = pytest.importorskip("psutil")  # comes with Dask
-    command = [sys.executable, "-m", "ctlpp", "demo", "--out", str(tmp_path), "--seeds", "1"]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        while not list(tmp_path.glob("runs/*/*/config.json")):
-            assert process.poll() is None
-            time.sleep(0.1)
-        workers = psutil.Process(process.pid).children(recursive=True)
-        process.kill()
+    workers = psutil.Process(training.pid).children(recursive=True)
+    training.kill()
     assert workers
     assert not psutil.wait_procs(workers, timeout=30)[1]
 

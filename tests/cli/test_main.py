@@ -16,7 +16,6 @@ import pytest
 
 import ctlpp
 from ctlpp.cli import main as entry
-from ctlpp.files import TimeUp
 
 Command = Callable[..., Any]
 COMMANDS = [*entry.COMMANDS, "bench data", "bench train"]
@@ -32,6 +31,10 @@ def test_help_is_quick() -> None:
     assert min(processor_seconds() for _ in range(3)) < 0.5
 
 
+def run_python(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+
 LOADED = """
 import sys
 from ctlpp.cli.main import main
@@ -42,6 +45,19 @@ finally:
     loaded = {modules} & set(sys.modules)
     assert not loaded, loaded
 """
+
+
+@pytest.mark.parametrize(
+    ("arguments", "modules"),
+    [
+        (["--help"], {"torch", "pyarrow", "numpy", "scipy", "matplotlib"}),
+        (["report", "--help"], {"ctlpp.cli.data", "ctlpp.cli.train", "ctlpp.cli.reproduce"}),
+    ],
+)
+def test_help_loads_no_heavy_library_and_a_command_no_other(arguments: list[str], modules: set[str]) -> None:
+    done = run_python(LOADED.format(arguments=arguments, modules=modules))
+    assert done.returncode == 0, done.stderr
+    assert "Usage: ctlpp" in done.stdout
 
 
 BUSY = """
@@ -60,7 +76,7 @@ program()
 
 
 def test_threads_that_still_compute_do_not_abort_a_command_that_is_done() -> None:
-    done = subprocess.run([sys.executable, "-c", BUSY], capture_output=True, text=True, check=False)
+    done = run_python(BUSY)
     assert (done.returncode, done.stdout, done.stderr) == (0, f"ctlpp {ctlpp.__version__}\n", "")
 
 
@@ -79,24 +95,9 @@ cli.program()
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
 def test_a_signal_that_comes_after_the_work_leaves_no_traceback(name: str) -> None:
-    late = [sys.executable, "-c", LATE.format(name=name)]
-    done = subprocess.run(late, capture_output=True, text=True, check=False)
+    done = run_python(LATE.format(name=name))
     assert (done.returncode, done.stderr) == (-getattr(signal, name), "")
     assert done.stdout == f"ctlpp {ctlpp.__version__}\n"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "modules"),
-    [
-        (["--help"], {"torch", "pyarrow", "numpy", "scipy", "matplotlib"}),
-        (["report", "--help"], {"ctlpp.cli.data", "ctlpp.cli.train", "ctlpp.cli.reproduce"}),
-    ],
-)
-def test_help_loads_no_heavy_library_and_a_command_no_other(arguments: list[str], modules: set[str]) -> None:
-    code = LOADED.format(arguments=arguments, modules=modules)
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "Usage: ctlpp" in done.stdout
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -124,47 +125,26 @@ def test_the_main_help_names_every_command(command: Command, arguments: str) -> 
     assert "124 the minutes allowed are over" in " ".join(words)
 
 
-def test_the_version_is_printed(command: Command) -> None:
-    assert command("--version").out == f"ctlpp {ctlpp.__version__}\n"
-
-
+@pytest.mark.skipif(os.name == "nt", reason="no such signals")
 @pytest.mark.parametrize(
-    ("stop", "code", "line"),
+    ("number", "code", "line"),
     [
-        (KeyboardInterrupt(), 130, "interrupted"),
-        (TimeUp("the time is up; go on with: ctlpp check data"), 124, "the time is up; go on with: "),
+        (signal.SIGINT, 130, "interrupted"),
+        (signal.SIGTERM, 143, "ended by SIGTERM; nothing is left half written"),
     ],
 )
-def test_a_command_that_is_stopped_says_so_in_one_line(
-    command: Command, monkeypatch: pytest.MonkeyPatch, stop: BaseException, code: int, line: str
+def test_a_command_that_is_stopped_says_so_in_one_line_and_leaves_nothing_behind(
+    tmp_path: Path, number: int, code: int, line: str
 ) -> None:
-    def check(folder: Path) -> None:
-        raise stop
-
-    monkeypatch.setattr("ctlpp.storage.proof.check", check)
-    done = command("check", "data")
-    assert (done.code, done.out, done.err.count("\n")) == (code, "", 1)
-    assert done.err.startswith(f"ctlpp: {line}")
-
-
-@pytest.mark.skipif(os.name == "nt", reason="no SIGTERM")
-def test_sigterm_is_one_line_and_leaves_nothing_behind(tmp_path: Path) -> None:
     arguments = "-m ctlpp generate A --protocol clean --train 3000000 --functions 64 --out deep/data"
     command = [sys.executable, *arguments.split()]
     process = subprocess.Popen(command, cwd=tmp_path, stdout=PIPE, stderr=PIPE, text=True)
     while not list(tmp_path.glob("deep/.data.*.part/train.parquet")):
         assert process.poll() is None, process.communicate()
         time.sleep(0.01)
-    process.send_signal(signal.SIGTERM)
-    line = "ctlpp: ended by SIGTERM; nothing is left half written\n"
-    assert (process.communicate(), process.returncode) == (("", line), 143)
+    process.send_signal(number)
+    assert (process.communicate(), process.returncode) == (("", f"ctlpp: {line}\n"), code)
     assert not list(tmp_path.iterdir())
-
-
-def test_a_bug_of_ours_keeps_its_traceback(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ctlpp.storage.proof.check", lambda folder: int("seven"))
-    with pytest.raises(ValueError, match="invalid literal"):
-        command("check", "data")
 
 
 def test_a_message_of_several_lines_becomes_one(capsys: pytest.CaptureFixture[str]) -> None:

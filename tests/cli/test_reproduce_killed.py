@@ -97,18 +97,6 @@ def test_killed_at_random_moments_it_ends_as_if_nothing_had_happened(
     assert not list((tmp_path / "cut").rglob("*.part"))
 
 
-def test_ctrl_c_saves_and_says_how_to_go_on(processes: Processes, tmp_path: Path) -> None:
-    process = processes.start(100_000, "out")
-    wait_until(lambda: saved_step(tmp_path / "out" / RUN) > 0, process)
-    process.send_signal(signal.SIGINT)
-    shown, errors = process.communicate()
-    assert (process.returncode, shown) == (130, "")
-    step = saved_step(tmp_path / "out" / RUN)
-    again = f"ctlpp {' '.join(ASKED)} --out out"
-    line = f"ctlpp: interrupted: step {step} is saved in out/{RUN}; go on with: {again}"
-    assert errors.splitlines()[-1] == line
-
-
 @pytest.fixture(scope="module")
 def busy(tmp_path_factory: pytest.TempPathFactory, preloaded: list[str]) -> Iterator[Processes]:
     """A folder `out` in which another process is at seeds 0 and 1, and takes its time."""

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import io
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -37,8 +35,6 @@ COMMANDS = (  # as a newcomer would type them, one after the other
     "sweep file.toml --out sweeps/a-name-that-is-long --device cpu --workers 1 --plan",
     "sweep file.toml --out sweeps/a-name-that-is-long --device cpu --workers 1",
     "compare sweeps/a-name-that-is-long/lstm-R-steps2-warmup1-lr0.001 runs/a-name-that-is-long",
-    "bench data",
-    "bench train",
 )
 SWEEP = """
 [sweep]
@@ -51,23 +47,6 @@ steps = 2
 warmup = 1
 lr = [1e-3, 3e-3]
 """
-
-
-def shorten_bench(patch: pytest.MonkeyPatch) -> None:
-    """Let `ctlpp bench` measure next to nothing, with numbers as wide as they are."""
-    from ctlpp import bench
-
-    def draw(variant: str) -> int:
-        time.sleep(0.01)
-        return 600_000
-
-    reference = bench.reference
-    sampler = SimpleNamespace(generate=draw)
-    patch.setattr(bench, "reference", lambda name: sampler if "sampler" in name else reference(name))
-    patch.setattr(bench, "draw", draw)
-    patch.setattr(bench, "run", lambda *arguments: time.sleep(0.01))
-    patch.setattr(bench, "SIZES", [(name, "quick", dict(TINY), 2, 1) for name, *_ in bench.SIZES])
-    patch.setattr(bench, "BLOCKS", 1)
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +62,6 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tuple[s
         quick = plan.SCALES["quick"]
         patch.setitem(quick.small, "R", dict(TINY))
         patch.setitem(quick.steps, "lstm", 2)
-        shorten_bench(patch)
         Path("file.toml").write_text(SWEEP)
         for command in COMMANDS:
             out, err = io.StringIO(), io.StringIO()

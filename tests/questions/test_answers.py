@@ -107,10 +107,7 @@ HOSTILE = {
     "a foreign id": (line(id="17", answer="5"), "id '17' is not one that `ctlpp ask` writes"),
     "a path as id": (line(id="../../x/3/" + ID, answer="5"), "is not one that `ctlpp ask` writes"),
     "unknown split": (line(id="x/3/tables-0-own-0-00000000", answer="5"), "unknown split 'x': choose from"),
-    "unknown style": (
-        line(id=ID.replace("tables", "x") + "CHECK", answer="5"),
-        "is not one that `ctlpp ask`",
-    ),
+    "unknown style": (line(id=ID.replace("tables", "x") + "CHECK", answer="5"), "is not one that `ctlpp"),
     "no shots": (line(id=ID.replace("tables", "examples") + "CHECK", answer="5"), "is not one that `ctlpp"),
     "other data": (line(id=ID + "00000000", answer="5"), "asks about other data: name the dataset of the"),
     "beyond the split": (line(id=ID.replace("3", "999") + "CHECK", answer="5"), "is of no question that was"),
@@ -159,7 +156,6 @@ def test_mistakes_in_arguments_are_named(data: ctlpp.Dataset, tmp_path: Path) ->
     for call, message in (
         (lambda: ctlpp.ask(data, out, style="x"), "style x: choose from tables, examples"),
         (lambda: ctlpp.ask(data, out, style="examples", shots=0), "shots 0: the style examples shows"),
-        (lambda: ctlpp.ask(data, out, shots=-1), "shots -1: must be a whole number from 0 to 1,000,000"),
         (lambda: ctlpp.ask(data, out, shots=True), "shots True: must be a whole number from 0 to 1,000,000"),
         (lambda: ctlpp.ask(data, out, finetune=-1), "finetune -1: must be a whole number from 0 to"),
         (lambda: ctlpp.ask(data, out, seed=-1), "seed -1: must be a whole number from 0 to 4,294,967,295"),
@@ -174,7 +170,6 @@ def test_mistakes_in_arguments_are_named(data: ctlpp.Dataset, tmp_path: Path) ->
         (lambda: ctlpp.score(data, [], out, name="x"), 'answers: name files of lines like {"id": "…"'),
         (lambda: ctlpp.score(data, none, out, name="x"), "answers: name files of lines like"),
         (lambda: ctlpp.score(data, file, out, name="x", seed=half), "seed 1.5: must be a whole number"),
-        (lambda: ctlpp.score(data, file, out, name="x", seed=-1), "seed -1: must be a whole number"),
         (lambda: ctlpp.score(data, file, out, name="x", reading="x"), "reading x: choose from strict, len"),
         (lambda: ctlpp.score(data, tmp_path / "no", out, name="x"), "no cannot be read (No such file"),
         (lambda: ctlpp.score(data, tmp_path, out, name="x"), "cannot be read (Is a directory): name a file"),

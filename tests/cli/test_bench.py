@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,14 +10,14 @@ import torch
 
 from ctlpp import bench
 from ctlpp.benchmark.dataset import generate
-from ctlpp.cli.output import print_table
 
 SMALL: dict[str, Any] = {"symbols": 4, "functions": 8, "max_length": 3, "train": 200, "iid": 10, "ood": 20}
 EVEN = {"functions": 16, "max_length": 4, "shared_functions": 4, "shared_symbols": 2}
+Command = Callable[..., Any]
 
 
 def test_the_tables_of_the_data_have_both_sides_of_every_comparison(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sampler = bench.reference("rejection_sampler")
     whole = sampler.generate
@@ -26,10 +27,12 @@ def test_the_tables_of_the_data_have_both_sides_of_every_comparison(
     small = lambda variant, **options: generate(variant, **options, **sizes.get(variant, SMALL))  # noqa: E731
     monkeypatch.setattr(bench, "generate", small)
     monkeypatch.setattr(bench, "run", lambda *arguments: "")
-    print_table(*bench.compare_data())
-    out = capsys.readouterr().out
+    monkeypatch.setenv("COLUMNS", "80")
+    out = command("bench data").out
+    assert max(map(len, out.splitlines())) <= 80
     assert all(words in out for words in ("Data in memory", "The whole command", "ctlpp --help"))
     assert out.count("×") == 4  # A and R, in memory and as a whole command
+    assert out.endswith("\nNext: ctlpp bench train\n")
 
 
 def test_the_reference_makes_the_same_kind_of_splits() -> None:
@@ -44,14 +47,16 @@ def test_a_reference_that_is_not_there_is_named() -> None:
 
 
 def test_the_table_of_training_has_both_sides_for_each_model(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bench, "BLOCKS", 1)
-    monkeypatch.setattr(bench, "SIZES", [("small", "quick", SMALL, 2, 1)])
-    print_table(*bench.compare_training())
-    out = capsys.readouterr().out
+    monkeypatch.setattr(bench, "SIZES", [("the demo's size", "quick", SMALL, 2, 1)])
+    monkeypatch.setenv("COLUMNS", "80")
+    out = command("bench train").out
+    assert max(map(len, out.splitlines())) <= 80
     assert all(words in out for words in (*bench.THREE, "one by one", "together", "times", "Threads"))
     assert out.count("×") == 2 * len(bench.THREE)
+    assert out.endswith("\nNext: ctlpp reproduce all --plan\n")
 
 
 @pytest.mark.parametrize("model", ["lstm", "gru"])
