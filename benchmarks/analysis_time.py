@@ -21,7 +21,7 @@ import torch
 from ctlpp import generate, recipe_for, train
 from ctlpp.figures.run import analyze_run
 from ctlpp.runs import checkpoint
-from ctlpp.training.train import load_run
+from ctlpp.training.run import load_run
 
 KEPT = Path(__file__).parent.parent / "results" / "runs" / "ndr-R-clean-repeats" / "12-24" / "weights"
 

@@ -41,14 +41,12 @@ from ctlpp.benchmark.dataset import Dataset
 from ctlpp.benchmark.task import Task
 from ctlpp.files import UserError
 from ctlpp.models.zoo import Factory
-from ctlpp.runs.folder import read_config
+from ctlpp.runs.folder import check_data_matches_run, read_config
 from ctlpp.runs.history import History
 from ctlpp.statistics.summary import Correlation, correlate
 from ctlpp.storage.folder import load, task_from_dict
-from ctlpp.training.batches import check_data_matches_run
 from ctlpp.training.crowd import Crowd
-from ctlpp.training.loop import Run
-from ctlpp.training.train import load_run
+from ctlpp.training.run import Run, load_run
 from ctlpp.words import plural
 
 Advance = Callable[[float], None]  # called with the number of seeds that are done, in fractions
@@ -126,6 +124,7 @@ def analyze(
             f"‹bases› {bases}: every donor and consumer has {most} bases of another value:"
             f" use 1 to {most}, or all"
         )
+    member: Callable[[int], Model]
     if isinstance(model, Crowd):
         wanted, device, member = tuple(seeds or model.seeds), model.device, model.member
     else:
@@ -143,7 +142,7 @@ def analyze(
     return _compute_measures(inputs, wanted, bases or most, found)
 
 
-def _single(model: Model, seed: int) -> Model:
+def _single(model: object, seed: int) -> Model:
     """A model that is none of many seeds, in evaluation mode."""
     if not callable(model):
         kinds = "give a run, a crowd, a module, or a function that makes logits of tokens"

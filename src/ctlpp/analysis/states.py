@@ -27,8 +27,7 @@ from torch import Tensor, nn
 
 from ctlpp.models.activations import Activations, Edit, editing, recording
 from ctlpp.models.ndr import NDR, View, look
-from ctlpp.training.crowd import Crowd
-from ctlpp.training.streams import Streams
+from ctlpp.training.crowd import Crowd, Streams
 
 Model = Callable[[Tensor], Tensor]  # logits of tokens, (B, T) -> (B, C), in evaluation mode
 Kind = Literal["columns", "steps", "directions"]
