@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from threading import Event
 from typing import Any, TypeVar
@@ -128,7 +128,8 @@ def analyze(
     if isinstance(model, Crowd):
         wanted, device, member = tuple(seeds or model.seeds), model.device, model.member
     else:
-        wanted, device, member = (0,), device_of(model), partial(_single, model)
+        alone = _single(model)
+        wanted, device, member = (0,), device_of(alone), lambda seed: alone
     workers = torch.get_num_threads() if device.type == "cpu" else 1
 
     def work(seed: int, advance: Advance) -> dict[str, Any]:
@@ -142,8 +143,8 @@ def analyze(
     return _compute_measures(inputs, wanted, bases or most, found)
 
 
-def _single(model: object, seed: int) -> Model:
-    """A model that is none of many seeds, in evaluation mode."""
+def _single(model: object) -> Model:
+    """A model that is not one of many seeds, in evaluation mode."""
     if not callable(model):
         kinds = "give a run, a crowd, a module, or a function that makes logits of tokens"
         raise UserError(f"model of type {type(model).__name__}: {kinds}")

@@ -31,7 +31,7 @@ from ctlpp.training.crowd import Crowd, Streams
 
 Model = Callable[[Tensor], Tensor]  # logits of tokens, (B, T) -> (B, C), in evaluation mode
 Kind = Literal["columns", "steps", "directions"]
-AT_A_TIME = {"cpu": 512, "cuda": 1024}  # examples
+AT_A_TIME = {"cpu": 256, "cuda": 1024}  # examples
 
 
 def device_of(model: Model) -> torch.device:
@@ -72,7 +72,7 @@ def answers(model: Model, tokens: Tensor) -> Tensor:
 
 def batches(model: Model, count: int) -> list[slice]:
     """`count` examples in batches of about one size: small ones cost more per example."""
-    number = max(1, round(count / AT_A_TIME.get(device_of(model).type, 512)))
+    number = max(1, round(count / AT_A_TIME.get(device_of(model).type, 256)))
     return [slice(count * i // number, count * (i + 1) // number) for i in range(number)]
 
 
