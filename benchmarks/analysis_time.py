@@ -2,7 +2,7 @@
 
     python benchmarks/analysis_time.py lstm transformer ndr           # some minutes on two cores
     python benchmarks/analysis_time.py ndr --trained                  # weights of seeds that results/ keeps
-    python benchmarks/analysis_time.py ndr --trained --device cuda    # on a GPU, all seeds together
+    python benchmarks/analysis_time.py ndr --trained --device cuda    # on a GPU
 
 The seeds are trained for one step, so their value is found nowhere, and states are exchanged at the end.
 Trained NDRs carry it after the first layer, which costs most: nearly every layer is computed twice.
@@ -21,7 +21,7 @@ import torch
 from ctlpp import generate, recipe_for, train
 from ctlpp.figures.run import analyze_run
 from ctlpp.runs import checkpoint
-from ctlpp.training.train import load_run
+from ctlpp.training.run import load_run
 
 KEPT = Path(__file__).parent.parent / "results" / "runs" / "ndr-R-clean-repeats" / "12-24" / "weights"
 

@@ -13,7 +13,7 @@ import torch
 
 from ctlpp import generate
 from ctlpp.runs.history import Score
-from ctlpp.training.train import load_run
+from ctlpp.training.run import load_run
 
 
 def main() -> None:

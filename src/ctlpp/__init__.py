@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from ctlpp.report.compare import compare
     from ctlpp.storage.folder import load
     from ctlpp.storage.proof import check
-    from ctlpp.training.loop import Run
     from ctlpp.training.recipe import Recipe, recipe_for
-    from ctlpp.training.train import accuracy, evaluate, load_run, load_seed, train
+    from ctlpp.training.run import Run, accuracy, evaluate, load_run, load_seed
+    from ctlpp.training.train import train
 
 _NAMES = {  # by module
     "analysis.analysis": ("analyze",),
@@ -45,9 +45,9 @@ _NAMES = {  # by module
     "report.compare": ("compare",),
     "storage.folder": ("load",),
     "storage.proof": ("check",),
-    "training.loop": ("Run",),
     "training.recipe": ("Recipe", "recipe_for"),
-    "training.train": ("accuracy", "evaluate", "load_run", "load_seed", "train"),
+    "training.run": ("Run", "accuracy", "evaluate", "load_run", "load_seed"),
+    "training.train": ("train",),
 }
 
 __all__ = ["Dataset", "Graph", "Language", "Recipe", "Restriction", "Run", "Task", "TrainingDisplay"]

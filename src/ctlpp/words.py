@@ -75,6 +75,22 @@ def parse_seeds(text: str) -> list[int]:
     return seeds
 
 
+def read_seeds(given: Iterable[int]) -> list[int]:
+    """Seeds are distinct whole numbers, at least one of them."""
+    if not isinstance(given, Iterable):
+        raise UserError(f"‹seeds› {given}: give several numbers, such as range(5)")
+    seeds = [plain(seed) for seed in given]
+    if not seeds:
+        raise UserError("no seeds: give at least one")
+    for seed in seeds:
+        if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed <= GREATEST_SEED:
+            raise UserError(f"seed {seed!r}: must be a whole number from 0 to {GREATEST_SEED}")
+    if len(set(seeds)) < len(seeds):
+        twice = next(seed for i, seed in enumerate(seeds) if seed in seeds[:i])
+        raise UserError(f"seed {twice} is given twice: every seed once")
+    return seeds
+
+
 def name_seeds(seeds: Sequence[int]) -> str:
     """The seeds in short: `0-24`, `3,7,9`."""
     ranges: list[list[int]] = []

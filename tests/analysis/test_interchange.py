@@ -1,7 +1,6 @@
 """Exhaustive interchange against the plainest loop; where the value is; how seeds are run."""
 
 import time
-from dataclasses import replace
 from threading import Event, get_ident
 
 import numpy as np
@@ -11,10 +10,10 @@ from tests.analysis.conftest import make_crowd
 from torch import Tensor, nn
 
 from ctlpp.analysis import interchange
-from ctlpp.analysis.analysis import Analysis, Interchange, analyze
+from ctlpp.analysis.analysis import Advance, Analysis, Interchange, analyze, work_side_by_side
 from ctlpp.analysis.inputs import Array, Inputs
 from ctlpp.analysis.interchange import choose
-from ctlpp.analysis.states import Advance, Layout, LeanNDR, PatchableModel, activations, in_parts
+from ctlpp.analysis.states import Layout, PatchableModel, activations, look_into, ndr_logits, ndr_state
 from ctlpp.benchmark.task import Task, make_task
 from ctlpp.benchmark.variants import Settings
 from ctlpp.models.activations import editing, record, recording
@@ -33,7 +32,7 @@ def exchanged(found: Analysis) -> Interchange:
 
 
 def layout_of(crowd: Crowd, inputs: Inputs) -> Layout:
-    layout = Layout.of(activations(crowd, inputs.singles())[0])
+    layout = Layout.of(look_into(crowd.member(crowd.seeds[0]), inputs.singles())[0])
     assert layout is not None
     return layout
 
@@ -102,33 +101,32 @@ def test_all_bases_give_what_a_loop_over_donors_consumers_and_bases_gives(name: 
     crowd = own if name == "looking" else make_crowd(name, tiny, [1, 2])
     found = analyze(crowd, tiny, bases=None)
     np.testing.assert_allclose(exchanged(found).right["none"], shares_one_by_one(found, crowd), atol=1e-6)
-    model = PatchableModel.of(crowd, layout_of(crowd, found.inputs), found.inputs.base_tokens())
+    layout, tokens = layout_of(crowd, found.inputs), found.inputs.base_tokens()
+    model = PatchableModel.of(crowd.member(crowd.seeds[0]), layout, tokens)
     assert model.reads_again == (name not in ("ndr", "transformer"))
 
 
-def test_neither_consumers_at_once_nor_vectorising_matter_and_progress_adds_up_to_the_seeds(
+def test_consumers_at_once_do_not_matter_and_progress_adds_up_to_the_seeds(
     two_codes: Crowd, task: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = analyze(two_codes, task, bases=2)
-    for at_once, vectorised in ((1, True), (3, False)):
-        monkeypatch.setattr(interchange, "AT_ONCE", at_once)
-        done: list[float] = []
-        crowd = replace(two_codes, vectorised=vectorised)
-        found = analyze(crowd, task, bases=2, start=lambda seeds, done=done: done.append)  # type: ignore[misc]
-        assert sum(done) == pytest.approx(len(two_codes.seeds))
-        np.testing.assert_array_equal(found.answers, expected.answers)
-        for kind, right in exchanged(expected).right.items():
-            np.testing.assert_array_equal(exchanged(found).right[kind], right)
-        for name, values in expected.measures.items():
-            np.testing.assert_allclose(found.measures[name], values, atol=1e-5, err_msg=name)
+    monkeypatch.setattr(interchange, "AT_ONCE", 1)
+    done: list[float] = []
+    found = analyze(two_codes, task, bases=2, start=lambda seeds: done.append)
+    assert sum(done) == pytest.approx(len(two_codes.seeds))
+    np.testing.assert_array_equal(found.answers, expected.answers)
+    for kind, right in exchanged(expected).right.items():
+        np.testing.assert_array_equal(exchanged(found).right[kind], right)
+    for name, values in expected.measures.items():
+        np.testing.assert_allclose(found.measures[name], values, atol=1e-5, err_msg=name)
 
 
 def test_the_last_of_the_best_places_is_taken_and_several_columns_only_if_no_single_one_will_do() -> None:
     several = torch.tensor([False, False, True])
     clear = torch.tensor([[0.1, 0.95, 1.0], [0.1, 0.94, 1.0], [0.5, 0.2, 0.3]])
     spread = torch.tensor([[0.1, 0.6, 0.9], [0.1, 0.5, 0.7], [0.5, 0.2, 0.3]])
-    level, option = choose(torch.stack([clear, spread]), several)
-    assert (level.tolist(), option.tolist()) == ([1, 0], [1, 2])
+    assert choose(clear, several) == (1, 1)
+    assert choose(spread, several) == (0, 2)
 
 
 def test_a_note_tells_how_many_seeds_have_all_columns_of_the_prefix_exchanged(task: Task) -> None:
@@ -142,60 +140,42 @@ def test_a_note_tells_how_many_seeds_have_all_columns_of_the_prefix_exchanged(ta
     ]
 
 
-def test_activations_are_those_of_each_module_vectorised_or_not(tiny: Task) -> None:
-    tokens = Inputs(tiny).singles()
-    for seeds, vectorised in (([4], True), ([4, 7], True), ([4, 7], False)):
-        crowd = replace(make_crowd("ndr", tiny, seeds), vectorised=vectorised)
-        seen, logits = activations(crowd, tokens)
-        for row, seed in enumerate(crowd.seeds):
-            with torch.no_grad(), recording() as own:
-                expected = crowd.member(seed).eval()(tokens)
-            torch.testing.assert_close(logits[row], expected)
-            torch.testing.assert_close([value[row] for value in seen["state"]], own["state"])
+def test_activations_are_those_of_each_module(tiny: Task) -> None:
+    tokens, crowd = Inputs(tiny).singles(), make_crowd("ndr", tiny, [4, 7])
+    seen, logits = activations(crowd, tokens)
+    for row, seed in enumerate(crowd.seeds):
+        with torch.no_grad(), recording() as own:
+            expected = crowd.member(seed).eval()(tokens)
+        torch.testing.assert_close(logits[row], expected)
+        torch.testing.assert_close([value[row] for value in seen["state"]], own["state"])
 
 
-def small_ndr(depth: int = 4, seeds: int = 1) -> Crowd:
-    sizes = {"width": 16, "heads": 2, "hidden": 24, "depth": depth, "test_depth": depth}
-    made = init_crowd(lambda v, c: NDR(v, c, **sizes), 11, 3, range(seeds))
-    for value in made.parameters().values():  # scales and biases that are not 1 and 0
-        value += 0.3 * torch.randn(value.shape, generator=torch.Generator().manual_seed(value.numel()))
-    return made
-
-
-def test_the_ndr_with_less_arithmetic_gives_the_states_and_logits_of_the_module() -> None:
+def test_the_ndr_is_entered_after_a_layer_and_the_last_one_computes_a_single_column() -> None:
     for depth, length in ((1, 3), (2, 4), (5, 3), (5, 7)):
-        alone = small_ndr(depth)
-        lean = LeanNDR.of(alone)
-        assert lean is not None
+        model = NDR(11, 3, width=16, heads=2, hidden=24, depth=depth, test_depth=depth).eval()
         tokens = torch.randint(11, (9, length), generator=torch.Generator().manual_seed(0))
-        with torch.no_grad(), recording() as seen:
-            logits = alone.member(0).eval()(tokens)
+        seen, logits = look_into(model, tokens)
         for level, state in enumerate(seen["state"]):
-            torch.testing.assert_close(lean.state(tokens, level), state, atol=1e-5, rtol=1e-4)
-            torch.testing.assert_close(lean.logits_from(state, level), logits, atol=1e-5, rtol=1e-4)
-    assert LeanNDR.of(small_ndr(seeds=2)) is None
-    assert LeanNDR.of(init_crowd(type("Own", (NDR,), {}), 11, 3, [0])) is None
+            torch.testing.assert_close(ndr_state(model, tokens, level), state)
+            torch.testing.assert_close(ndr_logits(model, state, level), logits)
 
 
-def test_parts_come_back_in_order_and_one_left_over_has_all_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_seeds_come_back_in_order_and_one_left_over_has_all_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of three seeds on two cores, two go side by side, and then the third on both."""
     cores: dict[int, int] = {}  # by thread
     monkeypatch.setattr("torch.get_num_threads", lambda: 2)
     monkeypatch.setattr("torch.set_num_threads", lambda number: cores.update({get_ident(): number}))
-    crowd = replace(init_crowd(Looking, 8, 3, [5, 1, 4]), vectorised=False)
-    found = in_parts(crowd, lambda part, advance: (part.seeds[0], cores[get_ident()]), print)
+    found = work_side_by_side([5, 1, 4], lambda seed, advance: (seed, cores[get_ident()]), 2, print)
     assert found == [(5, 1), (1, 1), (4, 2)]
     assert cores[get_ident()] == 2, "and afterwards everything is as before"
 
 
-def test_after_an_error_the_other_parts_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_an_error_the_other_seeds_stop() -> None:
     """With many bases a seed takes long, and whoever presses Ctrl-C does not want to wait for it."""
-    monkeypatch.setattr("torch.get_num_threads", lambda: 2)
-    crowd, begun, stopped = init_crowd(Looking, 8, 3, [0, 1]), Event(), []
-    end = time.monotonic() + 20
+    begun, stopped, end = Event(), list[int](), time.monotonic() + 20
 
-    def work(part: Crowd, advance: Advance) -> None:
-        if part.seeds == (0,):
+    def work(seed: int, advance: Advance) -> None:
+        if seed == 0:
             begun.wait(20)
             raise KeyboardInterrupt
         begun.set()
@@ -203,8 +183,8 @@ def test_after_an_error_the_other_parts_stop(monkeypatch: pytest.MonkeyPatch) ->
             while time.monotonic() < end:
                 advance(0.001)
         except RuntimeError:
-            stopped.append(part.seeds)
+            stopped.append(seed)
 
     with pytest.raises(KeyboardInterrupt):
-        in_parts(replace(crowd, vectorised=False), work, time.sleep)
-    assert stopped == [(1,)]
+        work_side_by_side([0, 1], work, 2, time.sleep)
+    assert stopped == [1]

@@ -15,10 +15,9 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ctlpp.kernels import fast
-from ctlpp.training.crowd import init_crowd
+from ctlpp.training.crowd import init_crowd, step_keys
 from ctlpp.training.recipe import Recipe
 from ctlpp.training.step import Stepper
-from ctlpp.training.streams import step_keys
 
 DEVICE = "cuda" if GPU else "cpu"
 EXACT = 1e-4 if GPU else 1e-5  # how far a gradient may be off, as a part of its norm

@@ -3,7 +3,7 @@ from threading import Thread
 import pytest
 import torch
 from torch import Tensor
-from torch.func import functional_call, stack_module_state, vmap
+from torch.func import vmap
 
 from ctlpp.models.activations import editing, record, recording
 from ctlpp.models.zoo import MODELS, build
@@ -32,18 +32,6 @@ def test_every_model_names_its_states_and_its_readout_which_is_the_last_state(na
     assert torch.equal(seen["readout"][0], torch.cat(ends, dim=-1))
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_under_vmap_every_activation_gets_a_seed_axis_and_equals_that_of_the_seed_alone(name: str) -> None:
-    models, tokens = [build(name, 9, 4, "quick").eval() for _ in range(3)], torch.randint(9, (B, T))
-    params, buffers = stack_module_state(models)
-    with recording() as crowd:
-        vmap(lambda p, b: functional_call(models[0], (p, b), (tokens,)))(params, buffers)
-    for seed, model in enumerate(models):
-        with recording() as alone:
-            model(tokens)
-        torch.testing.assert_close({key: [v[seed] for v in values] for key, values in crowd.items()}, alone)
-
-
 def test_an_inner_recording_hides_the_outer_one_only_while_it_lasts() -> None:
     a, b, c = torch.zeros(1), torch.ones(1), torch.ones(2)
     with recording() as outer:
@@ -62,13 +50,21 @@ def test_recorded_activations_stay_in_the_graph() -> None:
     def loss(w: Tensor) -> Tensor:
         return record("product", w * x).sum()
 
-    with recording() as alone:
+    with recording() as seen:
         loss(weights)
-    with recording() as crowd:
-        vmap(loss)(weights)
-    for seen in (alone, crowd):
-        (grad,) = torch.autograd.grad(seen["product"][0].sum(), weights)
-        torch.testing.assert_close(grad, x.expand(3, 4))
+    (grad,) = torch.autograd.grad(seen["product"][0].sum(), weights)
+    torch.testing.assert_close(grad, x.expand(3, 4))
+
+
+def test_gradients_pass_an_edit_also_within_a_function_mapped_over_seeds() -> None:
+    weights, x = torch.randn(3, 4, requires_grad=True), torch.randn(4)
+
+    def loss(w: Tensor) -> Tensor:
+        with editing(lambda name, index, value: 2 * value):
+            return record("product", w * x).sum()
+
+    (grad,) = torch.autograd.grad(vmap(loss)(weights).sum(), weights)
+    torch.testing.assert_close(grad, (2 * x).expand(3, 4))
 
 
 CARRIED = {name: ("hidden", "cell") if "lstm" in name else ("state",) for name in MODELS}

@@ -16,7 +16,7 @@ from distributed import Nanny, Scheduler, Worker
 
 import ctlpp
 from ctlpp.plans import worker
-from ctlpp.training import loop
+from ctlpp.training import train
 
 MEMORY = 1_200_000_000  # of a worker that has little
 CONTEXT = multiprocessing.get_context("forkserver")
@@ -33,7 +33,7 @@ def schedule(pipe: Connection) -> None:
 
 
 def work(pipe: Connection, scheduler: str, fault: str, threads: int) -> None:
-    worker.PROGRESS_SECONDS = loop._REPORT_SECONDS = 0.0
+    worker.PROGRESS_SECONDS = train._REPORT_SECONDS = 0.0
     if fault == "version":
         ctlpp.__version__ = "0.0.1"
     elif fault == "disk":

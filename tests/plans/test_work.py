@@ -23,7 +23,7 @@ from ctlpp.plans import work
 from ctlpp.plans.pieces import Piece, run_status
 from ctlpp.plans.planned import PlannedRun
 from ctlpp.plans.work import MachineError, Outcome, WorkSettings, carry_out
-from ctlpp.training.loop import Interrupted
+from ctlpp.training.train import Interrupted
 
 ON_R, ON_A = small_run(0, 1), small_run(0, variant="A")
 PLAIN = WorkSettings(device="cpu", analysis=False)

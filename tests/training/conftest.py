@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from ctlpp.training.crowd import Crowd
-from ctlpp.training.loop import Interrupted, Run
 from ctlpp.training.recipe import Recipe
-from ctlpp.training.train import train
+from ctlpp.training.run import Run
+from ctlpp.training.train import Interrupted, train
 
 Splits = dict[str, dict[int, tuple[Tensor, Tensor]]]
 RECIPE = Recipe(steps=20, batch=10, lr=0.01, warmup=2, eval_every=5, checkpoint_every=4)

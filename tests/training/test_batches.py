@@ -12,8 +12,7 @@ from torch import Tensor
 
 from ctlpp.benchmark.dataset import Dataset, generate
 from ctlpp.storage.folder import task_to_dict
-from ctlpp.training.batches import Batches, Split
-from ctlpp.training.curriculum import find_curriculum
+from ctlpp.training.batches import Batches, Split, find_curriculum
 from ctlpp.training.recipe import Recipe, recipe_for
 from ctlpp.training.train import train
 

@@ -13,9 +13,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from ctlpp.kernels import fast
 from ctlpp.training import engine
 from ctlpp.training.crowd import Crowd, init_crowd
-from ctlpp.training.engine import activations, find_device, memory_budget, seeds_at_a_time, threads_for
+from ctlpp.training.engine import activations, memory_budget, seeds_at_a_time, threads_for
 from ctlpp.training.recipe import Recipe
-from ctlpp.training.step import Stepper, Tally, evaluate
+from ctlpp.training.run import find_device
+from ctlpp.training.step import Stepper, Tally
 from ctlpp.training.train import train
 
 RECIPE = Recipe(steps=6, batch=10, lr=0.01, warmup=2)
@@ -155,7 +156,7 @@ def test_steps_and_evaluations_need_no_float64_where_there_is_none(monkeypatch: 
     splits = tiny_splits()
     crowd = init_crowd(Tiny, 8, 4, seeds=[0, 1])
     tokens, targets = splits["iid"][2]
-    known = [s.accuracy for s in evaluate(Tally.of(crowd), splits, 0) if (s.split, s.length) == ("iid", 2)]
+    known = [s.accuracy for s in Tally.of(crowd).evaluate(splits, 0) if (s.split, s.length) == ("iid", 2)]
     with NoDoubles():  # type: ignore[no-untyped-call]
         stepper = Stepper(crowd, RECIPE, group=2)
         right = Tally.of(crowd).sum_over(tokens, targets, 5)[:, 0]

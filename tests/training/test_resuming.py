@@ -21,9 +21,9 @@ from tests.training.conftest import RECIPE, Heard, Tiny, rows, tiny_splits
 
 from ctlpp.files import lock
 from ctlpp.runs import checkpoint
-from ctlpp.training import loop
-from ctlpp.training.loop import Interrupted, Run
-from ctlpp.training.train import load_run, train
+from ctlpp.training.run import Run, load_run
+from ctlpp.training.step import Tally
+from ctlpp.training.train import Interrupted, train
 
 Go = Callable[..., Run]
 LONG = replace(RECIPE, steps=120, eval_every=7)
@@ -79,7 +79,7 @@ def test_an_evaluation_that_is_interrupted_is_made_up_for(
 
     go(out=tmp_path / "whole")
     with monkeypatch.context() as patched:
-        patched.setattr(loop, "evaluate", impatient)
+        patched.setattr(Tally, "evaluate", impatient)
         with pytest.raises(Interrupted, match=r"step 4 is saved"):
             go()
     go(resume=True)

@@ -10,10 +10,9 @@ import torch.nn.functional as F
 from tests.training.conftest import Tiny, assert_same_seed
 from torch import Tensor, nn
 
-from ctlpp.training.crowd import init_crowd
+from ctlpp.training.crowd import drawn_from, init_crowd
 from ctlpp.training.recipe import Recipe
-from ctlpp.training.step import Stepper, Tally, evaluate
-from ctlpp.training.streams import drawn_from
+from ctlpp.training.step import Stepper, Tally
 
 RECIPE = Recipe(steps=20, batch=6, lr=0.02, warmup=3, clip=0.05, weight_decay=0.1)
 
@@ -112,7 +111,7 @@ def test_scores_equal_those_of_each_module_on_its_own(
 ) -> None:
     crowd = init_crowd(Tiny, 8, 4, [2, 3, 5])
     crowd.vectorised = vectorised
-    found = evaluate(Tally.of(crowd, group), splits, 0, batch)
+    found = Tally.of(crowd, group).evaluate(splits, 0, batch)
     scores = {(score.seed, score.split, score.length): score for score in found}
     assert len(scores) == 3 * 3 * 4
     for seed in crowd.seeds:
@@ -131,10 +130,10 @@ def test_what_is_no_number_is_no_right_answer_and_an_empty_split_is_refused() ->
     crowd = init_crowd(Tiny, 8, 4, [0, 1])
     crowd.weights.fill_(torch.nan)
     tokens, targets = torch.zeros(8, 3, dtype=torch.int64), torch.zeros(8, dtype=torch.int64)
-    scores = evaluate(Tally.of(crowd), {"iid": {1: (tokens, targets)}}, 0)
+    scores = Tally.of(crowd).evaluate({"iid": {1: (tokens, targets)}}, 0)
     assert {score.accuracy for score in scores} == {0.0}
     with pytest.raises(ValueError, match=r"^split 'iid' is empty: nothing to evaluate$"):
-        evaluate(Tally.of(crowd), {"iid": {2: (tokens[:0], targets[:0])}}, 0)
+        Tally.of(crowd).evaluate({"iid": {2: (tokens[:0], targets[:0])}}, 0)
 
 
 def test_bad_seeds_and_a_model_without_weights_are_named() -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.func import vmap
 
-from ctlpp.training.streams import Streams, mix, seed_keys, step_keys
+from ctlpp.training.crowd import Streams, mix, seed_keys, step_keys
 
 
 def keys_of(seeds: range, step: int = 0) -> Tensor:

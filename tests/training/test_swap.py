@@ -13,9 +13,10 @@ from ctlpp.benchmark.dataset import Dataset, generate
 from ctlpp.models.activations import record
 from ctlpp.models.zoo import find_model, make_model, tie
 from ctlpp.training import swap
+from ctlpp.training.crowd import Streams
 from ctlpp.training.recipe import Recipe
-from ctlpp.training.streams import Streams
-from ctlpp.training.train import load_run, train
+from ctlpp.training.run import load_run
+from ctlpp.training.train import train
 
 RECIPE = Recipe(steps=12, batch=16, lr=0.01, warmup=2, eval_every=4, checkpoint_every=4, swap=0.5, tied=True)
 SIZES = {"embedding": 8, "width": 8}

@@ -12,7 +12,8 @@ from tests.training.conftest import RECIPE, Tiny, rows
 from torch import nn
 
 from ctlpp.training.recipe import recipe_for
-from ctlpp.training.train import accuracy, load_run, train
+from ctlpp.training.run import accuracy, load_run
+from ctlpp.training.train import train
 
 
 def test_a_run_folder_holds_what_the_interface_says(splits: Any, tmp_path: Path, heard: Any) -> None:

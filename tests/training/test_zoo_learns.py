@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from ctlpp.models.zoo import MODELS
-from ctlpp.training.loop import Run
 from ctlpp.training.recipe import Recipe
+from ctlpp.training.run import Run
 from ctlpp.training.train import train
 
 RULE = {"early_stop": 1, "settled_accuracy": 0.9, "settled_change": 1.0}  # stop once it is learned

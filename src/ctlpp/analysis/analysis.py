@@ -1,4 +1,4 @@
-"""The whole analysis: of all seeds of a crowd, in one call, and of a run folder.
+"""The whole analysis: of all seeds of a crowd, one after the other, and of a run folder.
 
 Example:
     >>> from ctlpp.benchmark.dataset import generate
@@ -14,10 +14,12 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property, partial
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from threading import Event
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -34,22 +36,22 @@ from ctlpp.analysis.interchange import (
     split_consumers,
     subsample,
 )
-from ctlpp.analysis.states import Advance, Layout, PatchableModel, activations, answers, in_parts, pick
+from ctlpp.analysis.states import Layout, Model, PatchableModel, answers, device_of, look_into
 from ctlpp.benchmark.dataset import Dataset
 from ctlpp.benchmark.task import Task
 from ctlpp.files import UserError
 from ctlpp.models.zoo import Factory
-from ctlpp.runs.folder import read_config
+from ctlpp.runs.folder import check_data_matches_run, read_config
 from ctlpp.runs.history import History
 from ctlpp.statistics.summary import Correlation, correlate
 from ctlpp.storage.folder import load, task_from_dict
-from ctlpp.training.batches import check_data_matches_run
 from ctlpp.training.crowd import Crowd
-from ctlpp.training.loop import Run
-from ctlpp.training.train import load_run
+from ctlpp.training.run import Run, load_run
 from ctlpp.words import plural
 
+Advance = Callable[[float], None]  # called with the number of seeds that are done, in fractions
 Progress = Callable[[int], Advance]  # called with a total, gives what to call with what is done
+Result = TypeVar("Result")
 MAPS = {"none": "interchange_across", "orthogonal": "stitch_orthogonal", "affine": "stitch_affine"}
 SAMPLE = 256  # pairs that stitching tries
 TRIED = 8  # inputs at least, of all consumers alike, to see how a model goes on from a state
@@ -96,14 +98,16 @@ def analyze(
     model: Run | Crowd | nn.Module | Callable[[Tensor], Tensor],
     task: Task | Dataset,
     *,
+    seeds: Sequence[int] | None = None,
     bases: int | None = 1,
     start: Progress = no_progress,
 ) -> Analysis:
-    """Analyse all seeds of a run or crowd, or one model: any callable that makes logits of tokens.
+    """Analyse the seeds of a run or crowd, or one model: any callable that makes logits of tokens.
 
     Args:
         model: A run, its crowd, a module, or any callable.
         task: The task that it was trained on, or its dataset.
+        seeds: Of a run or crowd; by default all.
         bases: On how many of a consumer's inputs interchange tries each donor's state; None for all of
             another value.
         start: For a progress bar: it is called with the number of seeds, and what it returns with
@@ -113,7 +117,6 @@ def analyze(
         Answers, similarities and codes of every seed, and one number per seed and measure.
     """
     model = model.crowd if isinstance(model, Run) else model
-    crowd = model if isinstance(model, Crowd) else as_crowd(model)
     inputs = Inputs(task.task if isinstance(task, Dataset) else task)
     most = count_turns(inputs)
     if bases is not None and not 1 <= bases <= most:
@@ -121,70 +124,96 @@ def analyze(
             f"‹bases› {bases}: every donor and consumer has {most} bases of another value:"
             f" use 1 to {most}, or all"
         )
-    work = partial(_run_model, inputs=inputs, bases=bases or most)
-    parts = in_parts(crowd, work, start(len(crowd.seeds)))
-    found = dict(parts[0])
-    for name, value in found.items():
-        if isinstance(value, np.ndarray):
-            found[name] = np.concatenate([part[name] for part in parts])
-    return _compute_measures(inputs, crowd.seeds, bases or most, found)
+    member: Callable[[int], Model]
+    if isinstance(model, Crowd):
+        wanted, device, member = tuple(seeds or model.seeds), model.device, model.member
+    else:
+        alone = _single(model)
+        wanted, device, member = (0,), device_of(alone), lambda seed: alone
+    workers = torch.get_num_threads() if device.type == "cpu" else 1
+
+    def work(seed: int, advance: Advance) -> dict[str, Any]:
+        return _run_model(member(seed), advance, inputs, bases or most)
+
+    parts = work_side_by_side(wanted, work, workers, start(len(wanted)))
+    found = {
+        name: np.stack([part[name] for part in parts]) if isinstance(value, np.ndarray) else value
+        for name, value in parts[0].items()
+    }
+    return _compute_measures(inputs, wanted, bases or most, found)
 
 
-def as_crowd(model: nn.Module | Callable[[Tensor], Tensor]) -> Crowd:
-    """One model as a crowd of one seed, number 0, that keeps its own weights."""
+def _single(model: object) -> Model:
+    """A model that is not one of many seeds, in evaluation mode."""
     if not callable(model):
         kinds = "give a run, a crowd, a module, or a function that makes logits of tokens"
         raise UserError(f"model of type {type(model).__name__}: {kinds}")
-    module = model if isinstance(model, nn.Module) else _Called(model)
-    device = next((p.device for p in module.parameters()), torch.device("cpu"))
-    return Crowd(module, (0,), {}, torch.zeros(1, 0, device=device), {}, vectorised=False)
+    return model.eval() if isinstance(model, nn.Module) else model
 
 
-class _Called(nn.Module):
-    def __init__(self, model: Callable[[Tensor], Tensor]) -> None:
-        super().__init__()
-        self.model = model
+def work_side_by_side(
+    seeds: Sequence[int], work: Callable[[int, Advance], Result], workers: int, advance: Advance
+) -> list[Result]:
+    """`work(seed, advance)` for every seed; several workers share the seeds, those left over all threads.
 
-    def forward(self, tokens: Tensor) -> Tensor:
-        return self.model(tokens)
+    If one fails, or at Ctrl-C, `advance` raises in the others.
+    """
+    workers = min(workers, len(seeds))
+    if workers < 2:  # here, with all threads: another one would have to start threads of its own
+        return [work(seed, advance) for seed in seeds]
+    whole_rounds = len(seeds) // workers * workers
+    if left_over := seeds[whole_rounds:]:
+        first = work_side_by_side(seeds[:whole_rounds], work, workers, advance)
+        return first + work_side_by_side(left_over, work, len(left_over), advance)
+    threads, stop = torch.get_num_threads(), Event()
+    each = max(1, threads // workers)
+
+    def advance_unless_stopped(done: float) -> None:
+        if stop.is_set():
+            raise RuntimeError("another part of the analysis has failed")
+        advance(done)
+
+    torch.set_num_threads(each)
+    pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(each,))
+    try:
+        return list(pool.map(lambda seed: work(seed, advance_unless_stopped), seeds))
+    except BaseException:
+        stop.set()
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)  # what has not begun does not begin
+        torch.set_num_threads(threads)
 
 
-def _run_model(crowd: Crowd, advance: Advance, inputs: Inputs, bases: int) -> dict[str, Any]:
-    """Everything that needs the model, for some seeds."""
-    seeds, shape = len(crowd.seeds), inputs.value.shape
-    seen, _ = activations(crowd, inputs.singles())
+def _run_model(model: Model, advance: Advance, inputs: Inputs, bases: int) -> dict[str, Any]:
+    """Everything that needs the model itself."""
+    seen, _ = look_into(model, inputs.singles())
     found: dict[str, Any] = {}
-    if [value.ndim for value in seen.get("readout", [])] == [3]:
-        found["readout"] = seen["readout"][0].float().cpu().numpy().reshape(seeds, *shape, -1)
+    if [value.ndim for value in seen.get("readout", [])] == [2]:
+        found["readout"] = seen["readout"][0].float().cpu().numpy().reshape(*inputs.value.shape, -1)
     layout = Layout.of(seen)
     if layout is None:
-        by_second = answers(crowd, inputs.pairs_with(np.arange(inputs.n_functions))).numpy()
-        found["answers"] = by_second.reshape(seeds, *inputs.answer.shape).swapaxes(1, 2)
-        advance(seeds)
+        by_second = answers(model, inputs.pairs_with(np.arange(inputs.n_functions))).numpy()
+        found["answers"] = by_second.reshape(inputs.answer.shape).swapaxes(0, 1)
+        advance(1)
         return found
     tried = inputs.base_tokens()
-    patchable = PatchableModel.of(crowd, layout, tried[:: max(1, len(tried) // TRIED)])
-    positions = find_positions(patchable, inputs)
-    found |= {"kind": layout.kind, "changed": positions.options, "effect": positions.effect.numpy()}
-    found["position"] = torch.stack([positions.level, positions.option], dim=1).numpy()
-    for level in sorted(set(positions.level.tolist())):
-        rows = torch.nonzero(positions.level == level).flatten().tolist()
-        where = positions.where[rows].to(crowd.device)
-        some = patchable.of_rows(rows, level)
-        for name, values in _measure_states(some, inputs, where, bases, advance).items():
-            found.setdefault(name, np.zeros((seeds, *values.shape[1:]), values.dtype))[rows] = values
-    return found
+    patchable = PatchableModel.of(model, layout, tried[:: max(1, len(tried) // TRIED)])
+    chosen = find_positions(patchable, inputs)
+    found |= {"kind": layout.kind, "changed": chosen.options, "effect": chosen.effect.numpy()}
+    found["position"] = np.array([chosen.level, chosen.option])
+    at_level = replace(patchable, level=chosen.level)
+    return found | _measure_states(at_level, inputs, chosen.where, bases, advance)
 
 
 def _measure_states(
     model: PatchableModel, inputs: Inputs, where: Tensor, bases: int, advance: Advance
 ) -> dict[str, Array]:
-    """Everything about the states at one position, for the seeds that have it."""
+    """Everything about the states at the model's position."""
     _, states = model.answers_and_states(inputs.donor_tokens())
-    donors = states * where[:, None, :, None]  # (S, F · n, K, W)
-    shape = len(states), *inputs.value.shape, -1
-    table = np.nan_to_num(donors.cpu().double().numpy().reshape(shape))  # linear algebra needs the digits
-    table = inputs.vectors_by_value(table)
+    donors = states * where[:, None]  # (F · n, K, W)
+    table = donors.cpu().double().numpy().reshape(*inputs.value.shape, -1)  # linear algebra needs the digits
+    table = inputs.vectors_by_value(np.nan_to_num(table))
     within, across = geometry.probe(table, inputs)
     found = {"probe_within": within, "probe_across": across, "cka": geometry.cka(table, inputs)}
     tried = {"none": Donors(donors, np.ones_like(inputs.train), bases)}
@@ -192,10 +221,10 @@ def _measure_states(
         sample = subsample(inputs.ood, SAMPLE)
         for kind in ("orthogonal", "affine"):
             functions = np.arange(inputs.n_functions)[:, None]
-            mapped = geometry.stitch(table, inputs, kind)[:, functions, inputs.value]
+            mapped = geometry.stitch(table, inputs, kind)[functions, inputs.value]
             tried[kind] = Donors(torch.from_numpy(mapped).to(donors).view_as(donors), sample)
     calls = len(split_consumers(inputs)) * (1 + bases)
-    found["answers"], right = interchange(model, inputs, where, tried, lambda: advance(len(states) / calls))
+    found["answers"], right = interchange(model, inputs, where, tried, lambda: advance(1 / calls))
     return found | right
 
 
@@ -316,7 +345,7 @@ def study_run(
     for seed in wanted:
         if seed not in have:
             raise UserError(f"no seed {seed} in this run: choose from {', '.join(map(str, have))}")
-    analysis = analyze(pick(run.crowd, [have.index(seed) for seed in wanted]), task, bases=bases, start=start)
+    analysis = analyze(run, task, seeds=wanted, bases=bases, start=start)
     history = History.of(run.history.scores(), wanted)
     study = Study(config, analysis, history, run.diverged, run.step, finished)
     analysis.notes.extend(run.notes)

@@ -13,6 +13,7 @@ Example:
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -66,7 +67,8 @@ def across_and_within(cosines: Array, inputs: Inputs) -> tuple[Array, Array]:
         block = cosines[:, :, members][..., members]
         others = ~np.eye(len(members), dtype=bool)
         within.append(block[..., others].mean(axis=(1, 2)) if len(members) > 1 else np.ones(len(cosines)))
-    return _mean(across, len(cosines)), _mean(within, len(cosines))
+    nothing = np.full(len(cosines), np.nan)
+    return _mean(across, nothing), _mean(within, nothing)
 
 
 # Clusters of a few vectors, by a rule that can answer *one*.
@@ -213,51 +215,50 @@ def learned_tables(answers: Array, codes: Array, inputs: Inputs) -> tuple[Array,
     return states, shares.argmax(axis=-1), shares.max(axis=-1)
 
 
-# What can be *decoded* from states, (S, F, values, W), how alike their geometry is, and maps between groups.
-# Interchange asks what is *used*.
+# What can be *decoded* from the states of one seed, (F, values, W), how alike their geometry is, and maps
+# between groups. Interchange asks what is *used*.
 
 
 def ridge(x: Array, y: Array, z: Array) -> Array:
-    """Least squares from x to y with an offset, applied to z. (S, N, W), (S, N, C), (S, M, W) -> (S, M, C)"""
-    x0, y0 = x.mean(1, keepdims=True), y.mean(1, keepdims=True)
+    """Least squares from x to y with an offset, applied to z. (N, W), (N, C), (M, W) -> (M, C)"""
+    x0, y0 = x.mean(axis=0), y.mean(axis=0)
     x, y, z = x - x0, y - y0, z - x0
-    gram = x @ x.swapaxes(1, 2)  # (S, N, N)
-    strength = RIDGE * np.trace(gram, axis1=1, axis2=2)[:, None, None] / x.shape[1] + 1e-12
-    weights = np.linalg.solve(gram + strength * np.eye(x.shape[1]), y)
-    return np.asarray(z @ x.swapaxes(1, 2) @ weights + y0)
+    gram = x @ x.T  # (N, N)
+    strength = RIDGE * np.trace(gram) / len(x) + 1e-12
+    weights = np.linalg.solve(gram + strength * np.eye(len(x)), y)
+    return np.asarray(z @ x.T @ weights + y0)
 
 
 def probe(states: Array, inputs: Inputs) -> tuple[Array, Array]:
     """Accuracy of linear probes for the symbol: on unseen functions of the same group, and on another group.
 
     A probe is least squares onto one-hot symbols. Within: fitted on one half of a group's functions, tried on
-    the other, both ways. Across: fitted on the partners of a group, tried on it. (S,) each
+    the other, both ways. Across: fitted on the partners of a group, tried on it.
     """
     within, across = [], []
     for group in inputs.partners or inputs.groups:
         members = inputs.members(group)
         halves = members[::2], members[1::2]
         if len(members) > 1:
-            within += [_accuracy(states[:, fit], states[:, test]) for fit, test in (halves, halves[::-1])]
+            within += [_accuracy(states[fit], states[test]) for fit, test in (halves, halves[::-1])]
         if group in inputs.partners:
-            across.append(_accuracy(states[:, inputs.partners_of(group)], states[:, members]))
-    return _mean(within, len(states)), _mean(across, len(states))
+            across.append(_accuracy(states[inputs.partners_of(group)], states[members]))
+    return _mean(within), _mean(across)
 
 
 def _accuracy(fit: Array, test: Array) -> Array:
-    """The accuracy of a probe. (S, f, values, W) each -> (S,)"""
-    values = fit.shape[2]
-    onehot = np.tile(np.eye(values), (len(fit), fit.shape[1], 1))
-    found = ridge(_rows(fit), onehot, _rows(test)).argmax(-1)
-    return np.asarray((found == np.tile(np.arange(values), test.shape[1])).mean(axis=1))
+    """The accuracy of a probe. (f, values, W) each"""
+    values = fit.shape[1]
+    found = ridge(_rows(fit), np.tile(np.eye(values), (len(fit), 1)), _rows(test)).argmax(axis=-1)
+    return np.asarray((found == np.tile(np.arange(values), len(test))).mean())
 
 
 def _rows(states: Array) -> Array:
-    return states.reshape(len(states), -1, states.shape[-1])
+    return states.reshape(-1, states.shape[-1])
 
 
 def cka(states: Array, inputs: Inputs) -> Array:
-    """Linear CKA between groups and their partners: ‖XᵀY‖² / (‖XᵀX‖ ‖YᵀY‖). (S,)
+    """Linear CKA between groups and their partners: ‖XᵀY‖² / (‖XᵀX‖ ‖YᵀY‖).
 
     Rows that belong together: the i-th function of one group and of the other, at the same value.
     """
@@ -265,16 +266,15 @@ def cka(states: Array, inputs: Inputs) -> Array:
     for group, partners in inputs.partners.items():
         for partner in partners:
             ours, theirs = inputs.members(group), inputs.members(partner)
-            both = (_rows(states[:, own[: min(len(ours), len(theirs))]]) for own in (ours, theirs))
-            x, y = (rows - rows.mean(axis=1, keepdims=True) for rows in both)
-            k, m = x @ x.swapaxes(1, 2), y @ y.swapaxes(1, 2)  # (S, N, N): N is small
-            cross, k_norm, m_norm = ((a * b).sum(axis=(1, 2)) for a, b in ((k, m), (k, k), (m, m)))
-            found.append(cross / np.maximum(np.sqrt(k_norm * m_norm), 1e-30))
-    return _mean(found, len(states))
+            both = (_rows(states[own[: min(len(ours), len(theirs))]]) for own in (ours, theirs))
+            x, y = (rows - rows.mean(axis=0) for rows in both)
+            k, m = x @ x.T, y @ y.T  # (N, N): N is small
+            found.append((k * m).sum() / max(np.linalg.norm(k) * np.linalg.norm(m), 1e-30))
+    return _mean(found)
 
 
 def stitch(states: Array, inputs: Inputs, kind: str) -> Array:
-    """The donors' states mapped into the space of their partners'. (S, F, values, W) -> the same
+    """The donors' states mapped into the space of their partners'. (F, values, W) -> the same
 
     kind: "orthogonal" or "affine". A map is fitted from the states of a group's donors to the mean state of
     the same symbol in its partner groups, whose states the consumers know; on one half of the group's
@@ -283,35 +283,33 @@ def stitch(states: Array, inputs: Inputs, kind: str) -> Array:
     """
     mapped = states.copy()
     for group in inputs.partners:
-        target = states[:, inputs.partners_of(group)].mean(axis=1)  # (S, values, W)
+        target = states[inputs.partners_of(group)].mean(axis=0)  # (values, W)
         members = inputs.members(group)
         halves = members[::2], members[1::2]
         for use, fit in (halves, halves[::-1]) if len(members) > 1 else ((members, members),):
-            new, known = states[:, use], states[:, fit]
+            new, known = states[use], states[fit]
             if kind == "orthogonal":
-                result = rotate(known.mean(axis=1), target, _rows(new))
+                result = rotate(known.mean(axis=0), target, _rows(new))
             else:
-                result = ridge(_rows(known), np.tile(target, (1, len(fit), 1)), _rows(new))
-            mapped[:, use] = result.reshape(new.shape)
+                result = ridge(_rows(known), np.tile(target, (len(fit), 1)), _rows(new))
+            mapped[use] = result.reshape(new.shape)
     return mapped
 
 
 def rotate(x: Array, y: Array, z: Array) -> Array:
     """The orthogonal map between the spaces that the means x and y span, applied to z.
 
-    x, y: one mean per symbol, (S, n, W); z: (S, M, W). With orthonormal bases V of the centred x and U of the
+    x, y: one mean per symbol, (n, W); z: (M, W). With orthonormal bases V of the centred x and U of the
     centred y, z ↦ y₀ + (z − x₀) V R Uᵀ, where the orthogonal R brings x V closest to y U. What lies outside
     of V is dropped.
     """
-    x0, y0 = x.mean(1, keepdims=True), y.mean(1, keepdims=True)
-    rank = min(x.shape[1] - 1, x.shape[2])
-    v, u = (
-        np.linalg.svd(centred, full_matrices=False).Vh[:, :rank].swapaxes(1, 2)  # (S, W, r)
-        for centred in (x - x0, y - y0)
-    )
-    left, _, right = np.linalg.svd(((x - x0) @ v).swapaxes(1, 2) @ ((y - y0) @ u))
-    return np.asarray(y0 + (z - x0) @ v @ (left @ right) @ u.swapaxes(1, 2))
+    x0, y0 = x.mean(axis=0), y.mean(axis=0)
+    rank = min(len(x) - 1, x.shape[1])
+    v, u = (np.linalg.svd(rows, full_matrices=False).Vh[:rank].T for rows in (x - x0, y - y0))  # (W, r)
+    left, _, right = np.linalg.svd(((x - x0) @ v).T @ ((y - y0) @ u))
+    return np.asarray(y0 + (z - x0) @ v @ (left @ right) @ u.T)
 
 
-def _mean(parts: list[Array], seeds: int) -> Array:
-    return np.mean(parts, axis=0) if parts else np.full(seeds, np.nan)
+def _mean(parts: list[Array], nothing: Any = np.nan) -> Array:
+    """The mean of some numbers or arrays; of none it is `nothing`."""
+    return np.asarray(np.mean(parts, axis=0) if parts else nothing)

@@ -122,8 +122,8 @@ class Inputs:
         return np.take_along_axis(np.moveaxis(cells, -1, 1), start, axis=1)
 
     def vectors_by_value(self, vectors: Array) -> Array:
-        """Vectors of (function, symbol) in the order of the function's values. (S, F, symbols, D)"""
-        return np.take_along_axis(vectors, self.start[None, :, :, None], axis=2)
+        """Vectors of (function, symbol) in the order of the function's values. (…, F, symbols, D)"""
+        return vectors[..., np.arange(self.n_functions)[:, None], self.start, :]
 
     def means(self, pairs: Array, labels: Array | None = None) -> tuple[Array, Array]:
         """The mean of some numbers by value, group of the first and of the second function; and their count.

@@ -2,7 +2,7 @@
 
 A *donor* (f, s) applies f to s and leaves a state. The state of a *base*, an input of another value that ends
 in g, is replaced by the donor's at one position, and g, the *consumer*, goes on with it. The right answer is
-g(f(s)), whatever the base's own value was. First the position is found where a seed carries the value
+g(f(s)), whatever the base's own value was. First the position is found where the model carries the value
 (`find_positions`); there every donor meets every consumer (`interchange`), which base it is goes round
 (`base_of`), and the donor's state may be mapped into the space of the states that the consumer knows
 (`stitch`).
@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from ctlpp.analysis.inputs import Array, Inputs, grid
-from ctlpp.analysis.states import PatchableModel, activations
+from ctlpp.analysis.states import PatchableModel, look_into
 from ctlpp.benchmark.sampling import Stream
 
 EXAMPLES = 24  # on which every position is tried
@@ -29,12 +29,12 @@ AT_ONCE = 4  # consumers: their inputs' states are held
 
 @dataclass(frozen=True)
 class Positions:
-    """The effect of every position, and the position of every seed."""
+    """The effect of every position, and the one that is chosen."""
 
-    effect: Tensor  # (S, L, P): seeds, layers or steps, what is changed there
-    level: Tensor  # (S,) layer or step
-    option: Tensor  # (S,) what is changed
-    where: Tensor  # (S, K) bool: the parts that this means
+    effect: Tensor  # (L, P): layers or steps, what is changed there
+    level: int  # layer or step
+    option: int  # what is changed
+    where: Tensor  # (K,) bool: the parts that this means
     options: tuple[str, ...]  # the names of what can be changed
 
 
@@ -51,46 +51,42 @@ def trials(inputs: Inputs) -> tuple[Array, Array, Array]:
 
 
 def find_positions(model: PatchableModel, inputs: Inputs) -> Positions:
-    """Try every position: where does each seed carry the value of the first function for the second?
+    """Try every position: where does the model carry the value of the first function for the second?
 
     The effect of a position is how often the model answers as if the donor's value were the base's. Donors,
-    bases and their combination are known from training, so this needs no generalisation. The position of a
-    seed is the one with the greatest effect; of those within `TIE` of it, the last, where it is settled.
+    bases and their combination are known from training, so this needs no generalisation. Chosen is the
+    position with the greatest effect; of those within `TIE` of it, the last, where it is settled.
     """
     donor, base, expected = (torch.from_numpy(np.asarray(each)) for each in trials(inputs))
     tokens = inputs.base_tokens()[base]
     own, new = (
-        model.layout.read(activations(model.crowd, each)[0])
-        for each in (tokens, inputs.donor_tokens()[donor])
+        model.layout.read(look_into(model.model, each)[0]) for each in (tokens, inputs.donor_tokens()[donor])
     )
-    parts = own[0].shape[2]
+    parts = own[0].shape[1]
     options = model.layout.positions(parts, inputs.task.order)
-    masks = torch.zeros(len(options), parts, dtype=torch.bool)  # (P, K)
+    masks = torch.zeros(len(options), parts, dtype=torch.bool, device=own[0].device)  # (P, K)
     for row, changed in enumerate(options.values()):
         masks[row, changed] = True
-    where = masks[:, None, :, None].to(own[0].device)  # (P, 1, K, 1)
     effects = []
     for level, (ours, theirs) in enumerate(zip(own, new, strict=True)):
-        state = torch.where(where, theirs[:, None], ours[:, None]).flatten(1, 2)  # (S, P · N, K, W)
+        state = torch.where(masks[:, None, :, None], theirs, ours).flatten(0, 1)  # (P · N, K, W)
         found = replace(model, level=level).answers_from_state(tokens.repeat(len(masks), 1), state)
-        effects.append((found.view(len(found), len(masks), -1) == expected).float().mean(-1))
-    effect = torch.stack(effects, dim=1)
-    chosen, option = choose(effect, several=masks.sum(1) > 1)
-    return Positions(effect, chosen, option, masks[option], tuple(options))
+        effects.append((found.view(len(masks), -1) == expected).float().mean(-1))
+    effect = torch.stack(effects)
+    level, option = choose(effect, several=masks.sum(1).cpu() > 1)
+    return Positions(effect, level, option, masks[option], tuple(options))
 
 
-def choose(effect: Tensor, several: Tensor) -> tuple[Tensor, Tensor]:
-    """Layer or step and option of each seed. effect: (S, L, P); several: options of several parts, (P,) bool.
+def choose(effect: Tensor, several: Tensor) -> tuple[int, int]:
+    """Layer or step, and option. effect: (L, P); several: which options change several parts, (P,) bool.
 
     Several columns together are taken only where no single one has an effect of `ENOUGH`.
     """
     single = effect.masked_fill(several, -1.0)
-    enough = single.amax(dim=(1, 2)) >= ENOUGH
-    allowed = torch.where(enough[:, None, None], single, effect)
-    good = allowed >= allowed.amax(dim=(1, 2), keepdim=True) - TIE
-    levels = torch.arange(effect.shape[1])[None, :, None]
-    level = torch.where(good, levels, -1).amax(dim=(1, 2))  # (S,)
-    return level, allowed[torch.arange(len(effect)), level].argmax(-1)
+    allowed = single if single.max() >= ENOUGH else effect
+    good = (allowed >= allowed.max() - TIE).any(dim=1)
+    level = int(good.nonzero()[-1])
+    return level, int(allowed[level].argmax())
 
 
 def count_turns(inputs: Inputs) -> int:
@@ -140,7 +136,7 @@ def _alternating(inputs: Inputs) -> Array:
 class Donors:
     """States to put into the bases, and where to try them."""
 
-    states: Tensor  # (S, F · symbols, K, W), ordered by function and symbol
+    states: Tensor  # (F · symbols, K, W), ordered by function and symbol
     pairs: Array  # (F, F, symbols) bool: with which consumers
     bases: int = 1  # on how many bases each
 
@@ -165,16 +161,16 @@ def interchange(
 ) -> tuple[Array, dict[str, Array]]:
     """The answers to all pairs as they are, and the share of right ones after the exchange.
 
-    Both (S, F, F, symbols): first or donor's function, second function, symbol; shares are over the bases,
-    and nan where nothing was tried. where: the parts of the state that change, (S, K) bool. advance: called
-    for every few consumers, once with their plain answers and once after each turn.
+    Both (F, F, symbols): first or donor's function, second function, symbol; shares are over the bases, and
+    nan where nothing was tried. where: the parts of the state that change, (K,) bool. advance: called for
+    every few consumers, once with their plain answers and once after each turn.
     """
-    answers = np.zeros((len(model.crowd.seeds), *inputs.answer.shape), dtype=np.int64)
-    counts = {kind: np.where(own.pairs, np.zeros(answers.shape), np.nan) for kind, own in donors.items()}
+    answers = np.zeros(inputs.answer.shape, dtype=np.int64)
+    counts = {kind: np.where(own.pairs, 0.0, np.nan) for kind, own in donors.items()}
     for consumers in split_consumers(inputs):
         tokens = inputs.pairs_with(consumers)
         plain, states = model.answers_and_states(tokens)
-        answers[:, :, consumers] = plain.numpy().reshape(len(answers), -1, *inputs.value.shape).swapaxes(1, 2)
+        answers[:, consumers] = plain.numpy().reshape(-1, *inputs.value.shape).swapaxes(0, 1)
         advance()
         for turn in range(max(own.bases for own in donors.values())):
             bases = base_of(inputs, consumers, turn) + inputs.value.size * np.arange(len(consumers))[:, None]
@@ -183,9 +179,9 @@ def interchange(
                     first, row, symbol = np.nonzero(own.pairs[:, consumers])
                     donor = first * inputs.n_symbols + symbol
                     base = bases[row, donor]
-                    state = torch.where(where[:, None, :, None], own.states[:, donor], states[:, base])
+                    state = torch.where(where[:, None], own.states[donor], states[base])
                     found = model.answers_from_state(tokens[base], state)
                     pairs = first, consumers[row], symbol
-                    counts[kind][:, *pairs] += found.numpy() == inputs.answer[pairs]
+                    counts[kind][pairs] += found.numpy() == inputs.answer[pairs]
             advance()
     return answers, {kind: (count / donors[kind].bases).astype(np.float32) for kind, count in counts.items()}

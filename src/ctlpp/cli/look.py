@@ -274,7 +274,7 @@ def bench_train(
     if device == "cpu" and seeds is not None:
         raise UserError(f"‹seeds› {seeds}: crowd sizes are for --device cuda; leave them out for cpu")
     from ctlpp import bench
-    from ctlpp.training.engine import find_device
+    from ctlpp.training.run import find_device
 
     if device == "cpu":
         print_table(*bench.compare_training())

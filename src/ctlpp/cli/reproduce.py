@@ -117,7 +117,7 @@ def execute(runs: Sequence[PlannedRun], out: Path, settings: WorkSettings, page:
 
     from ctlpp.plans.work import carry_out
     from ctlpp.reproduce.page import write_results
-    from ctlpp.training.engine import find_device
+    from ctlpp.training.run import find_device
 
     if find_device(settings.device).type == "cpu" and all(run.preset == "quick" for run in runs):
         torch.set_num_threads(1)  # such small products gain nothing from a second thread
@@ -178,7 +178,7 @@ def print_plan(runs: Sequence[PlannedRun], out: Path, settings: WorkSettings) ->
     from ctlpp.plans.pieces import run_status
     from ctlpp.plans.planned import DEVICES, START, seconds
     from ctlpp.reproduce.plan import plan
-    from ctlpp.training.engine import find_device
+    from ctlpp.training.run import find_device
 
     device = settings.device.partition(":")[0]
     if device != "cuda":

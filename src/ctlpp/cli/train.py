@@ -80,9 +80,9 @@ def train(
     from ctlpp.models.zoo import find_model
     from ctlpp.runs.history import Tracker
     from ctlpp.storage.folder import load
-    from ctlpp.training.engine import find_device
-    from ctlpp.training.loop import Interrupted
     from ctlpp.training.recipe import recipe_for
+    from ctlpp.training.run import find_device
+    from ctlpp.training.train import Interrupted
     from ctlpp.training.train import train as fit
 
     observers = [Tracker(tool, out) for tool in dict.fromkeys(track or ())]
@@ -148,7 +148,7 @@ def evaluate(
 
     `ctlpp evaluate runs/lstm-R --data data/R --splits pairs,any`
     """
-    from ctlpp.training.train import load_run
+    from ctlpp.training.run import load_run
 
     trained = load_run(run, device=device)
     scores = trained.evaluate(data, None if splits is None else splits.split(","))

@@ -1,4 +1,4 @@
-"""Dropout masks inside kernels: the random bits of `ctlpp.training.streams`, recomputed, not stored."""
+"""Dropout masks inside kernels: the random bits of `ctlpp.training.crowd`, recomputed, not stored."""
 
 from __future__ import annotations
 

@@ -8,7 +8,8 @@ Every model of the zoo passes the tensors worth seeing through `record`:
 - `"state_backward"`: the same for the direction that reads the sequence from its end;
 - `"hidden"`, `"cell"`: what an LSTM hands from step to step, (B, D); for both directions together (2, B, D).
 
-`recording` reads them; `editing` changes them on their way, and the model goes on with what it is given.
+`recording` reads them; `editing` changes them on their way, and the model goes on with what it is given. Both
+see one seed: what runs under `vmap` is looked at from within the mapped function.
 
 Example:
     >>> import torch
@@ -29,10 +30,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
-import torch
 from torch import Tensor
 
 Activations = dict[str, list[Tensor]]
@@ -45,7 +44,6 @@ class _Look:
 
     seen: Activations | None = None  # where `record` notes them
     edit: Edit | None = None
-    inside: bool = False  # of `vmap`: the edit is a part of the computation
     calls: Counter[str] = field(default_factory=Counter)  # name -> how often it was edited
 
 
@@ -57,64 +55,29 @@ def record(name: str, value: Tensor) -> Tensor:
     look = _look.get()
     if look is None:
         return value
-    if look.edit is not None and look.inside:
-        value = _edit(look, name, value)
-    elif look.edit is not None:
-        value = _Outside.apply(value, partial(_edit, look, name))  # type: ignore[no-untyped-call]
+    if look.edit is not None:
+        look.calls[name] += 1
+        value = look.edit(name, look.calls[name] - 1, value)
     if look.seen is not None:
-        _Outside.apply(value, partial(_note, look.seen, name))  # type: ignore[no-untyped-call]
+        look.seen.setdefault(name, []).append(value)
     return value
-
-
-def _edit(look: _Look, name: str, value: Tensor) -> Tensor:
-    assert look.edit is not None
-    look.calls[name] += 1
-    return look.edit(name, look.calls[name] - 1, value)
-
-
-def _note(seen: Activations, name: str, value: Tensor) -> Tensor:
-    seen.setdefault(name, []).append(value)
-    return torch.empty_like(value)
-
-
-class _Outside(torch.autograd.Function):
-    """Calls `act` with a tensor as it is outside of all `vmap`s: each level puts its axis in front."""
-
-    @staticmethod
-    def forward(value: Tensor, act: Callable[[Tensor], Tensor]) -> Tensor:
-        out = act(value)
-        return out.clone() if out is value else out  # a Function must not return its own input
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, Any], output: Tensor) -> None:
-        ctx.mark_non_differentiable(output)
-
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple[int, None], value: Tensor, act: Any) -> tuple[Tensor, int]:
-        return _Outside.apply(value.movedim(in_dims[0], 0), act), 0  # type: ignore[no-untyped-call]
 
 
 @contextmanager
 def recording() -> Iterator[Activations]:
-    """Collect what `record` sees: name -> tensors in the order of the calls.
-
-    Enter it around `vmap`, not within the mapped function: the tensors then have the seeds as their first
-    axis. They stay part of the autograd graph.
-    """
+    """Collect what `record` sees: name -> tensors in the order of the calls, part of the autograd graph."""
     seen: Activations = {}
     with _looking(seen=seen):
         yield seen
 
 
 @contextmanager
-def editing(edit: Edit, inside: bool = False) -> Iterator[None]:
-    """Let the model go on with `edit(name, index, value)` in place of every recorded value.
+def editing(edit: Edit) -> Iterator[None]:
+    """Let the model go on with `edit(name, index, value)` in place of every recorded value, for one forward.
 
-    Enter it around one forward, outside `vmap`: values that depend on the seed then have it as their first
-    axis. An edit may change the number of examples. No gradient passes it. With `inside` enter it within the
-    mapped function: the edit then sees one seed, and gradients pass.
+    An edit may change the number of examples. Gradients pass it.
     """
-    with _looking(edit=edit, inside=inside, calls=Counter()):
+    with _looking(edit=edit, calls=Counter()):
         yield
 
 

@@ -24,11 +24,16 @@ from ctlpp.models.activations import record
 
 
 class View(NamedTuple):
-    """What column i sees of the others."""
+    """What column i sees of the others, for all columns or for the first R, which alone are then updated."""
 
-    near: Tensor  # 1.0 at [i, j, k]: k is as near to i as j is, or nearer, (T, T, T)
-    right: Tensor  # true at [i, j]: j lies to the right of i, (T, T)
-    itself: Tensor  # true at [i, i], (T, T)
+    near: Tensor  # 1.0 at [i, j, k]: k is as near to i as j is, or nearer, (R, T, T)
+    right: Tensor  # true at [i, j]: j lies to the right of i, (R, T)
+    itself: Tensor  # true at [i, i], (R, T)
+
+    def updated(self, columns: Tensor) -> Tensor:
+        """Those that are updated. (B, T, …) -> (B, R, …)"""
+        R = len(self.right)
+        return columns if columns.shape[1] == R else columns[:, :R]
 
 
 def look(length: int, device: torch.device | None = None, dtype: torch.dtype = torch.float32) -> View:
@@ -43,7 +48,7 @@ def look(length: int, device: torch.device | None = None, dtype: torch.dtype = t
 def geometric_attention(match: Tensor, near: Tensor) -> Tensor:
     """A_ij = P_ij · ∏_{k nearer to i than j} (1 − P_ik) with P = σ(match): stop at the first match.
 
-    match: (…, T, T), −∞ where j must not be read; near: (T, T, T). Returns A, (…, T, T), whose rows sum to 1
+    match: (…, R, T), −∞ where j must not be read; near: (R, T, T). Returns A, (…, R, T), whose rows sum to 1
     at most. The sums of logarithms need all their digits, so autocast is off.
     """
     with torch.autocast(match.device.type, enabled=False):
@@ -68,15 +73,16 @@ class GeometricAttention(nn.Module):
         init_qkv(self.qkv.weight, heads)
         nn.init.xavier_uniform_(self.out.weight)
 
-    def forward(self, h: Tensor, view: View) -> Tensor:  # (B, T, D) -> (B, T, D)
+    def forward(self, h: Tensor, view: View) -> Tensor:  # (B, T, D) -> (B, R, D)
         q, k, v = self.qkv(h).unflatten(-1, (3, self.heads, -1)).unbind(-3)  # (B, T, H, K) each
-        prefer = torch.addcmul(self.bias, self.direction(h), self.direction_scale)  # (B, T, 2H)
+        direction = self.direction(view.updated(h))
+        prefer = torch.addcmul(self.bias, direction, self.direction_scale)  # (B, R, 2H)
         right, left = (
             torch.unflatten(prefer, -1, (2, self.heads, 1)).transpose(1, 3).unbind(2)
-        )  # (B, H, T, 1) each
-        content = einsum("bihk,bjhk->bhij", q, self.dropout(k))
+        )  # (B, H, R, 1) each
+        content = einsum("bihk,bjhk->bhij", view.updated(q), self.dropout(k))
         match = torch.addcmul(torch.where(view.right, right, left), content, self.scale)
-        A = geometric_attention(match.masked_fill(view.itself, -torch.inf), view.near)  # (B, H, T, T)
+        A = geometric_attention(match.masked_fill(view.itself, -torch.inf), view.near)  # (B, H, R, T)
         read: Tensor = self.out(einsum("bhij,bjhk->bihk", A, v).flatten(-2))
         return read
 
@@ -108,8 +114,9 @@ class NDRLayer(nn.Module):
         self.dropout, self.gate_dropout = nn.Dropout(dropout), gate_dropout
         nn.init.constant_(self.ffn_gate.down.bias, -3.0)  # closed at first: every column keeps its state
 
-    def forward(self, h: Tensor, view: View) -> Tensor:  # (B, T, D) -> (B, T, D)
-        a = self.norm_a(h + self.dropout(self.attend(h, view)))
+    def forward(self, h: Tensor, view: View) -> Tensor:  # (B, T, D) -> (B, R, D)
+        read, h = self.attend(h, view), view.updated(h)
+        a = self.norm_a(h + self.dropout(read))
         u = self.norm_u(self.ffn_data(a) + a)
         g = self.ffn_gate(a).sigmoid()
         if self.training and self.gate_dropout > 0:  # shuts whole columns and leaves the others as they are

@@ -31,7 +31,8 @@ from ctlpp.runs.folder import read_run
 from ctlpp.runs.history import SeedResult, tell
 from ctlpp.runs.untrusted import DamagedError
 from ctlpp.training import train as training
-from ctlpp.training.engine import find_device, memory_budget
+from ctlpp.training.engine import memory_budget
+from ctlpp.training.run import find_device, load_run
 from ctlpp.words import plural
 
 Watch = Callable[[str, Piece], object]  # gives the title and the piece an observer of the training, or None
@@ -287,7 +288,7 @@ def _needs_analysis(folder: Path, settings: WorkSettings) -> bool:
 
 def _keep_weights(folder: Path, number: int) -> None:
     """Write `weights/seed-<n>.safetensors`, the state of an ordinary module, for some seeds."""
-    crowd = training.load_run(folder).crowd
+    crowd = load_run(folder).crowd
     for seed in best_and_worst(read_run(folder).seeds, number):
         state = {name: value.contiguous() for name, value in crowd.member(seed).state_dict().items()}
         write_atomically(folder / "weights" / f"seed-{seed}.safetensors", safetensors.torch.save(state))

@@ -26,7 +26,7 @@ from ctlpp.statistics.verdict import Verdict, judge_splits
 from ctlpp.training.recipe import Recipe, recipe_for, watching
 
 if TYPE_CHECKING:
-    from ctlpp.training.loop import Run
+    from ctlpp.training.run import Run
 
 SPLITS = ("iid", "ood")
 DATA = {  # what pages call the examples, the nearest to the published ones first

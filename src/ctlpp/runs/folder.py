@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import NoneType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ctlpp.files import UserError
 from ctlpp.runs.history import COLUMNS, SeedResult, read_history
@@ -27,6 +27,9 @@ from ctlpp.runs.untrusted import (
     read_json,
 )
 from ctlpp.words import OLD_PRESETS, OLD_PROTOCOLS
+
+if TYPE_CHECKING:
+    from ctlpp.benchmark.task import Task
 
 FORMAT = 1  # of run folders and checkpoints; raised when an older one cannot be continued
 SAVING = ("checkpoint_every", "checkpoint_minutes")  # settings of a recipe that leave the results alone
@@ -197,6 +200,27 @@ def _read_config(record: RunRecord) -> RunRecord:
             reason = f"config.json is damaged ({name} is {shorten(value)})"
             return replace(record, state="damaged", reason=reason)
     return record
+
+
+def check_data_matches_run(config: dict[str, Any], task: Task, run: Path | str, data: Path | str) -> None:
+    """Refuse data whose tokens mean something else than in training."""
+    for what, ours, theirs in (
+        ("tokens", config["vocab_size"], task.vocabulary.size),
+        ("symbols", config["n_classes"], task.n_symbols),
+    ):
+        if ours != theirs:
+            here = f"the run in {run} was trained with {ours}"
+            raise UserError(f"{data} has {theirs} {what}, {here}: they do not fit")
+    trained = config.get("task")
+    if not trained:
+        return
+    if trained["order"] != task.order:
+        raise UserError(f"{data} is written {task.order}, the run in {run} was trained {trained['order']}")
+    tables = {name: list(table) for name, table in task.functions.items()}
+    if trained["functions"] != tables:
+        differing = (name for name in tables if trained["functions"].get(name) != tables[name])
+        other = f"the run in {run} was trained with ({next(differing, 'the order of names')})"
+        raise UserError(f"{data} has other functions than {other}; use its task")
 
 
 def _rename(config: dict[str, Any]) -> dict[str, Any]:

@@ -5,38 +5,49 @@ batches (a last partial batch is left out), and the batches of all lengths come 
 fewer examples than one batch fills a single batch by repeating them, so that it is not lost. With
 `length_mix="even"` every length has the same number of batches in a round, however many examples it has.
 
-A *curriculum* (see `ctlpp.training.curriculum`) decides which examples take part in a round. They are
-repeated to fill it, and a round is then at most a twentieth of the training.
+A *curriculum* is a function `weights(progress, length, tokens) -> (N,)`. It gives each example of a length
+its chance, 0 to 1, to take part in the round that begins when the share `progress` of the training is over.
+Those that take part are repeated to fill the round, which is then at most a twentieth of the training. A
+recipe names one of your own, `package.module:function`, or those here: `short_first`, `shared_first`.
 
 Example:
+    >>> from ctlpp.training.recipe import Recipe
     >>> data = {2: (torch.zeros(8, 4, dtype=torch.int64), torch.zeros(8, dtype=torch.int64))}
     >>> batches = Batches(data, Recipe(batch=4, steps=10), seeds=[0, 1])
     >>> tokens, targets = batches.at(9)
     >>> tokens.shape, targets.shape
     (torch.Size([4, 4]), torch.Size([4]))
+    >>> tokens = torch.tensor([[0, 1, 8], [5, 1, 8]])
+    >>> weights = shared_first([5])  # the token of a function that only one path uses
+    >>> weights(0.0, 1, tokens), weights(0.5, 1, tokens)
+    (tensor([1., 0.]), tensor([1., 1.]))
 """
 
-from collections.abc import Mapping, Sequence
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from ctlpp.benchmark.dataset import Dataset
-from ctlpp.benchmark.task import Task
 from ctlpp.files import UserError
-from ctlpp.models.zoo import error_line
+from ctlpp.models.zoo import error_line, load_callable
 from ctlpp.runs.history import TRAINING
 from ctlpp.storage.folder import load, task_to_dict
-from ctlpp.training.curriculum import Curriculum
-from ctlpp.training.recipe import Recipe
-from ctlpp.training.streams import BATCHES, seed_keys
+from ctlpp.training.crowd import BATCHES, seed_keys
 from ctlpp.words import as_names
 
+if TYPE_CHECKING:
+    from ctlpp.training.recipe import Recipe
+
 Split = dict[int, tuple[Tensor, Tensor]]  # length -> tokens (N, T), targets (N,)
+Curriculum = Callable[[float, int, Tensor], Tensor]
+_SHORT, _SHARED = 0.25, 0.5  # until these shares of the training a curriculum leaves examples out
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,27 +145,6 @@ def check_tokens(config: dict[str, Any], splits: dict[str, Split]) -> None:
             for what, part, size in zip(("tokens", "targets"), pair, most, strict=True):
                 if part.numel() and int(part.max()) >= size:
                     raise UserError(f"split {name!r}: {what} up to {int(part.max())}, the model has {size}")
-
-
-def check_data_matches_run(config: dict[str, Any], task: Task, run: Path | str, data: Path | str) -> None:
-    """Refuse data whose tokens mean something else than in training."""
-    for what, ours, theirs in (
-        ("tokens", config["vocab_size"], task.vocabulary.size),
-        ("symbols", config["n_classes"], task.n_symbols),
-    ):
-        if ours != theirs:
-            here = f"the run in {run} was trained with {ours}"
-            raise UserError(f"{data} has {theirs} {what}, {here}: they do not fit")
-    trained = config.get("task")
-    if not trained:
-        return
-    if trained["order"] != task.order:
-        raise UserError(f"{data} is written {task.order}, the run in {run} was trained {trained['order']}")
-    tables = {name: list(table) for name, table in task.functions.items()}
-    if trained["functions"] != tables:
-        differing = (name for name in tables if trained["functions"].get(name) != tables[name])
-        other = f"the run in {run} was trained with ({next(differing, 'the order of names')})"
-        raise UserError(f"{data} has other functions than {other}; use its task")
 
 
 def digest(split: Split) -> str:
@@ -265,3 +255,51 @@ class Batches:
         first, second, third = seed_keys([self.recipe.batch_seed, round_, reader], purpose=BATCHES).tolist()
         mixed = (first + 3 * second + 5 * third) % 2**63
         return torch.Generator().manual_seed(mixed)
+
+
+def find_curriculum(names: str, task: Mapping[str, Any] | None, lengths: Iterable[int]) -> Curriculum:
+    """The curricula of a recipe, with `+` between them. task: as in `task.json`; lengths: of the data."""
+    parts = [_find_one(name, task, lengths) for name in names.split("+")]
+
+    def weights(progress: float, length: int, tokens: Tensor) -> Tensor:
+        each = [torch.as_tensor(part(progress, length, tokens)) for part in parts]
+        return torch.stack(each).prod(0) if len(each) > 1 else each[0]
+
+    return weights
+
+
+def _find_one(name: str, task: Mapping[str, Any] | None, lengths: Iterable[int]) -> Curriculum:
+    if name == "short_first":
+        return short_first(min(length for length in lengths if length > 1))
+    if name != "shared_first":
+        found: Curriculum = load_callable(name, "curriculum", "function")
+        return found
+    groups = task["groups"] if task else {}
+    if "o" not in groups:
+        raise UserError("curriculum shared_first: only the variant S has shared functions; choose another")
+    assert task is not None
+    one_path = {*groups["a2"], *groups["b2"]}
+    return shared_first([token for token, name in enumerate(task["functions"]) if name in one_path])
+
+
+def short_first(shortest: int) -> Curriculum:
+    """At first no examples of more functions than this."""
+    return lambda progress, length, tokens: torch.full(
+        (len(tokens),), float(progress >= _SHORT or length <= shortest)
+    )
+
+
+def shared_first(others: Sequence[int]) -> Curriculum:
+    """For S: at first no functions that follow on one path alone. others: their tokens.
+
+    The functions that both paths share then decide how the paths' results are written.
+    """
+
+    def weights(progress: float, length: int, tokens: Tensor) -> Tensor:
+        if progress >= _SHARED:
+            return torch.ones(len(tokens))
+        left_out = torch.zeros(int(tokens.max()) + 1 + max(others), dtype=torch.bool, device=tokens.device)
+        left_out[list(others)] = True
+        return 1 - left_out[tokens].any(-1).float()
+
+    return weights

@@ -23,25 +23,6 @@ _ON_MPS = (
 Batch = tuple[Tensor, Tensor]  # tokens (B, T), targets (B,); or with a seed axis in front
 
 
-def find_device(name: str) -> torch.device:
-    """The device that `auto`, `cpu`, `cuda`, `cuda:1` or `mps` means here; `auto` is never `mps`."""
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if name == "mps" and not torch.backends.mps.is_available():
-        raise UserError(f"‹device› {name}: PyTorch finds no Apple GPU on this machine; use cpu")
-    if name not in ("cpu", "mps") and not re.fullmatch(r"cuda(:\d{1,4})?", name):
-        raise UserError(f"‹device› {name}: choose from auto, cpu, cuda, mps")
-    if name.startswith("cuda") and not torch.cuda.is_available():
-        raise UserError(f"‹device› {name}: PyTorch finds no CUDA GPU on this machine; use cpu")
-    number = name.partition(":")[2]
-    if number and int(number) >= (count := torch.cuda.device_count()):
-        others = f" to cuda:{count - 1}" if count > 1 else ""
-        raise UserError(f"‹device› {name}: this machine has cuda:0{others}")
-    if number:
-        torch.cuda.set_device(int(number))  # graphs and kernels take the current one
-    return torch.device(name)
-
-
 def prepare(stepper: Stepper, shapes: Sequence[Batch], memory: int | None = None) -> list[str]:
     """Try the model, and decide how many seeds go through a step at a time; returns notes for the user.
 

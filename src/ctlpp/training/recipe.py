@@ -207,3 +207,16 @@ def recipe_for(model: str, preset: str = DEFAULT_PRESET, variant: str = "", **ch
     if model in _CODES_ON_S and variant == "S":
         changes = _CODES_ON_S[model] | changes
     return replace(recipe, **changes)
+
+
+def find_preset(preset: str | None, recipe: object) -> str:
+    """The one preset of sizes and recipe."""
+    if not isinstance(recipe, Recipe | Mapping | None):
+        kinds = "give a Recipe, as `recipe_for` makes it, or a dictionary of changes"
+        raise UserError(f"recipe of type {type(recipe).__name__}: {kinds}")
+    theirs = recipe.preset if isinstance(recipe, Recipe) else ""
+    preset = OLD_PRESETS.get(preset or "", preset) or theirs or DEFAULT_PRESET
+    if theirs not in ("", preset):
+        remedy = "leave one of them out, or give other ‹sizes›"
+        raise UserError(f"‹preset› {preset}: the recipe is that of the preset {theirs}; {remedy}")
+    return preset

@@ -4,10 +4,12 @@ Nothing in here waits for the device: what differs from step to step (rates, key
 tensors that are filled beforehand, so that a step can be captured and replayed.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
@@ -17,11 +19,12 @@ from ctlpp.files import UserError
 from ctlpp.kernels import fast
 from ctlpp.runs.history import Score
 from ctlpp.training.batches import Split
-from ctlpp.training.crowd import Crowd
+from ctlpp.training.crowd import DROPOUT, Crowd, seed_keys, step_keys
 from ctlpp.training.optimizer import OwnOptimizer
-from ctlpp.training.recipe import Recipe
-from ctlpp.training.streams import DROPOUT, seed_keys, step_keys
 from ctlpp.training.swap import swapped_logits
+
+if TYPE_CHECKING:
+    from ctlpp.training.recipe import Recipe
 
 _TRIALS = 2  # steps of a shape before it is captured
 
@@ -169,7 +172,7 @@ class Stepper:
         if self._replays is not None:
             self._replays.forget()
 
-    def trial(self, group: slice) -> "Stepper":
+    def trial(self, group: slice) -> Stepper:
         """A throw-away copy of some seeds, ready to train."""
         crowd = replace(
             self.crowd,
@@ -309,7 +312,10 @@ class _Count(Loss):
 
 @dataclass
 class Tally:
-    """Adds up right answers and losses over batches of examples; on CUDA by replaying graphs."""
+    """Adds up right answers and losses over batches of examples; on CUDA by replaying graphs.
+
+    Keep it if you evaluate often.
+    """
 
     crowd: Crowd
     group: int  # seeds at a time
@@ -317,7 +323,7 @@ class Tally:
     replays: Replays | None
 
     @staticmethod
-    def of(crowd: Crowd, group: int = 0) -> "Tally":
+    def of(crowd: Crowd, group: int = 0) -> Tally:
         """group: seeds at a time, 0 for all."""
         group = (group or len(crowd.seeds)) if crowd.vectorised else 1
         total = torch.zeros(len(crowd.seeds), 2, dtype=crowd.sum_dtype, device=crowd.device)
@@ -340,25 +346,25 @@ class Tally:
             state = self.crowd.state(some)
             self.total[some] += self.crowd.call(count, state, no_keys[some], tokens, targets)
 
+    @torch.no_grad()
+    def evaluate(self, splits: Mapping[str, Split], step: int, batch: int = 1024) -> list[Score]:
+        """Scores of all seeds: for each split all lengths together (length 0), then each length.
 
-@torch.no_grad()
-def evaluate(tally: Tally, splits: Mapping[str, Split], step: int, batch: int = 1024) -> list[Score]:
-    """Scores of all seeds: for each split all lengths together (length 0), then each length.
-
-    tally: of the crowd; keep it if you evaluate often. step: that the crowd has reached. batch: examples at a
-    time. No dropout, no gradient.
-    """
-    tally.crowd.module.eval()
-    scores = []
-    for name, split in splits.items():
-        lengths = [length for length in sorted(split) if len(split[length][1])]
-        if not lengths:
-            raise UserError(f"split {name!r} is empty: nothing to evaluate")
-        sums = torch.stack([tally.sum_over(*split[length], batch) for length in lengths])  # (lengths, S, 2)
-        sizes = torch.tensor([len(split[length][1]) for length in lengths], dtype=torch.float64)
-        sums = torch.cat([sums.sum(0, keepdim=True), sums]).cpu()
-        means = sums / torch.cat([sizes.sum()[None], sizes])[:, None, None]
-        for length, of_length in zip([0, *lengths], means.tolist(), strict=True):
-            for seed, (accuracy, loss) in zip(tally.crowd.seeds, of_length, strict=True):
-                scores.append(Score(step, seed, name, length, accuracy, loss))
-    return scores
+        step: that the crowd has reached. batch: examples at a time. No dropout, no gradient.
+        """
+        self.crowd.module.eval()
+        scores = []
+        for name, split in splits.items():
+            lengths = [length for length in sorted(split) if len(split[length][1])]
+            if not lengths:
+                raise UserError(f"split {name!r} is empty: nothing to evaluate")
+            sums = torch.stack(
+                [self.sum_over(*split[length], batch) for length in lengths]
+            )  # (lengths, S, 2)
+            sizes = torch.tensor([len(split[length][1]) for length in lengths], dtype=torch.float64)
+            sums = torch.cat([sums.sum(0, keepdim=True), sums]).cpu()
+            means = sums / torch.cat([sizes.sum()[None], sizes])[:, None, None]
+            for length, of_length in zip([0, *lengths], means.tolist(), strict=True):
+                for seed, (accuracy, loss) in zip(self.crowd.seeds, of_length, strict=True):
+                    scores.append(Score(step, seed, name, length, accuracy, loss))
+        return scores

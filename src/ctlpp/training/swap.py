@@ -38,7 +38,7 @@ def swapped_logits(model: nn.Module, tokens: Tensor) -> Tensor:
             return torch.stack([value[0], value[1][donor]])
         return value[donor]
 
-    with editing(exchange, inside=True):
+    with editing(exchange):
         logits: Tensor = model(tokens)
     if donors and not exchanged:
         raise UserError("swap: the model passes no state through ctlpp.models.activations.record")

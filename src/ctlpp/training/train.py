@@ -8,33 +8,38 @@ Example:
     ['diverged', 'iid', 'ood', 'ood_independent', 'seed']
 """
 
-import platform
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
-from datetime import UTC, datetime
+import signal
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from math import inf
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-import ctlpp
-from ctlpp.files import UserError, as_frame
-from ctlpp.models import DEFAULT_PRESET
-from ctlpp.models.zoo import Factory, error_line, find_model, load_callable, name_of, tie
+from ctlpp.files import Terminated, UserError, write_json
+from ctlpp.models.zoo import Factory, error_line, find_model, load_callable, tie
 from ctlpp.runs import checkpoint
-from ctlpp.runs.folder import FORMAT, read_config
-from ctlpp.runs.history import History, Notes, read_observers, tell, to_table
-from ctlpp.training.batches import Batches, Data, digest, read_data
-from ctlpp.training.crowd import Crowd, init_crowd, read_seeds
-from ctlpp.training.curriculum import Curriculum, find_curriculum
-from ctlpp.training.engine import find_device, prepare, threads_for
-from ctlpp.training.loop import Run, Training
-from ctlpp.training.recipe import OWN_CODE, Recipe, recipe_for
-from ctlpp.training.step import Stepper
-from ctlpp.words import OLD_PRESETS, name_seeds, plural
+from ctlpp.runs.folder import FORMAT
+from ctlpp.runs.history import TRAINING, History, Notes, Score, StepStats, read_observers, tell
+from ctlpp.training.batches import Batches, Curriculum, Split, find_curriculum, read_data
+from ctlpp.training.crowd import init_crowd
+from ctlpp.training.engine import computing_with, prepare, threads_for
+from ctlpp.training.recipe import OWN_CODE, Recipe, find_preset, recipe_for
+from ctlpp.training.run import Run, describe, find_device, first_states
+from ctlpp.training.step import Stepper, Tally
+from ctlpp.words import plural, read_seeds
+
+_REPORT_SECONDS = 0.5
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C or SIGTERM during training; the text says how to go on."""
 
 
 def train(
@@ -100,7 +105,7 @@ def train(
     batches = Batches(known.splits["train"], recipe, seeds, device, curriculum)
     if curriculum is not None:
         batches.at(0)  # one that fails does so before anything is written
-    begin = None if start is None else _first_states(start, factory, seeds)
+    begin = None if start is None else first_states(start, factory, seeds)
     crowd = init_crowd(factory, known.vocab_size, known.n_classes, seeds, device, name, begin)
     bf16 = recipe.precision == "bf16" or (recipe.precision == "auto" and device.type == "cuda")
     stepper = Stepper(crowd, recipe, 1, bf16)
@@ -114,7 +119,7 @@ def train(
     config = {"format": FORMAT, "model": name, "preset": preset, "options": every_size}
     if start is not None:
         config["start"] = sha256(crowd.weights.cpu().numpy().tobytes()).hexdigest()[:16]
-    config |= _describe(known, stepper, threads, curriculum) | {"about": dict(about or {})}
+    config |= describe(known, stepper, threads, curriculum) | {"about": dict(about or {})}
     run = Run(config, crowd, History.empty(seeds))
     held_out = {split: known.splits[split] for split in known.held_out}
     training = Training(run, stepper, batches, held_out, observers)
@@ -127,38 +132,6 @@ def train(
             training.resume(here=config)
         training.fit()
     return run
-
-
-def _first_states(
-    start: Run | Path | str | nn.Module | Mapping[str, Tensor], factory: Factory, seeds: Sequence[int]
-) -> Callable[[int], Mapping[str, Tensor]]:
-    """The state that each seed's module begins with."""
-    if isinstance(start, Path | str):
-        start = load_run(start, factory)
-    if isinstance(start, Run):
-        crowd = start.crowd
-        if missing := [seed for seed in seeds if seed not in crowd.seeds]:
-            theirs = f"its seeds are {name_seeds(crowd.seeds)}"
-            raise UserError(f"‹start›: that run has no seed {missing[0]} to begin with: {theirs}")
-        return lambda seed: crowd.member(seed).state_dict()
-    state: Any = start.state_dict() if isinstance(start, nn.Module) else start
-    if not isinstance(state, Mapping):
-        kinds = "give a run, its folder, a module or its state"
-        raise UserError(f"‹start› of type {type(state).__name__}: {kinds}")
-    return lambda seed: state
-
-
-def find_preset(preset: str | None, recipe: object) -> str:
-    """The one preset of sizes and recipe."""
-    if not isinstance(recipe, Recipe | Mapping | None):
-        kinds = "give a Recipe, as `recipe_for` makes it, or a dictionary of changes"
-        raise UserError(f"recipe of type {type(recipe).__name__}: {kinds}")
-    theirs = recipe.preset if isinstance(recipe, Recipe) else ""
-    preset = OLD_PRESETS.get(preset or "", preset) or theirs or DEFAULT_PRESET
-    if theirs not in ("", preset):
-        remedy = "leave one of them out, or give other ‹sizes›"
-        raise UserError(f"‹preset› {preset}: the recipe is that of the preset {theirs}; {remedy}")
-    return preset
 
 
 def _with_own_code(recipe: Recipe) -> Recipe:
@@ -175,165 +148,229 @@ def _with_own_code(recipe: Recipe) -> Recipe:
     return recipe
 
 
-def _describe(data: Data, stepper: Stepper, threads: int, curriculum: Curriculum | None) -> dict[str, Any]:
-    """What decides the result besides the model, and where it came about; for `config.json`."""
-    crowd, recipe = stepper.crowd, dict(vars(stepper.recipe))
-    on_gpu = crowd.device.type == "cuda"
-    recipe |= {name: name_of(recipe[name]) for name in OWN_CODE if callable(recipe[name])}
-    del recipe["preset"]  # stands beside the recipe
-    if curriculum is not None and not recipe["curriculum"]:
-        recipe["curriculum"] = name_of(curriculum)
-    return {
-        "variant": data.variant,
-        "protocol": data.protocol,
-        "vocab_size": data.vocab_size,
-        "n_classes": data.n_classes,
-        "parameters": sum(shape.numel() for _, shape in crowd.slices.values()),  # of one seed
-        "seeds": list(crowd.seeds),
-        "recipe": recipe | {"betas": list(recipe["betas"])},
-        "data": {name: digest(split) for name, split in data.splits.items()},
-        "task": data.task,
-        "engine": {
-            "device": crowd.device.type,
-            "device_name": torch.cuda.get_device_name(crowd.device) if on_gpu else crowd.device.type.upper(),
-            "precision": "bf16" if stepper.bf16 else "float32",
-            "vectorised": crowd.vectorised,
-            "seeds_at_a_time": stepper.group,
-            "threads": threads,
-        },
-        "versions": {
-            "ctlpp": ctlpp.__version__,
-            "torch": torch.__version__,
-            "python": platform.python_version(),
-        },
-        "started": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
+@dataclass
+class Training:
+    """A run in the making."""
+
+    run: Run
+    stepper: Stepper
+    batches: Batches
+    held_out: dict[str, Split]
+    observers: tuple[object, ...]
+    loss_count: int = 0  # steps since the last evaluation …
+    loss_sum: Tensor = field(init=False)  # … and their summed losses, (S,)
+    saved: int = -1  # the step of the last checkpoint
+    stopped: bool = False  # early, or by an observer
+    tally: Tally | None = None  # of the evaluations
+
+    def __post_init__(self) -> None:
+        self.loss_sum = torch.zeros_like(self.stepper.losses, dtype=self.run.crowd.sum_dtype)
+
+    @property
+    def over(self) -> bool:
+        """Whether no step is left."""
+        return self.stopped or self.run.step >= self.stepper.recipe.steps
+
+    def fit(self) -> None:
+        """Train to the end; on Ctrl-C or SIGTERM save and raise `Interrupted`."""
+        tell(self.observers, "on_start", self.run.config, self.run.step)
+        try:
+            with computing_with(self.run.threads):
+                self._fit()
+            self._finish()
+        finally:
+            tell(self.observers, "on_close")
+
+    def _fit(self) -> None:
+        run = self.run
+        self.began, self.began_at, self.earlier = monotonic(), run.step, run.seconds
+        self.saved_at, self.reported_at = self.began, 0.0
+        every, last = self.stepper.recipe.eval_every, self.stepper.recipe.steps
+        whole = True  # a step and the evaluation that is due after it are done
+        with _graceful_interrupt() as interrupted:
+            try:
+                while not self.over:
+                    whole = False
+                    self._advance()
+                    due = run.step == last or (every > 0 and run.step % every == 0)
+                    scores = self._evaluate() if due else None
+                    whole = True
+                    self._after_step(scores)
+                    if interrupted:
+                        raise interrupted[0]
+            except KeyboardInterrupt as error:
+                if whole:
+                    self.save()
+                if run.folder is None or self.saved < 0:
+                    raise
+                why = f"{str(error) or 'interrupted'}: step {self.saved} is saved in {run.folder}"
+                raise Interrupted(f"{why}; go on with resume=True") from error
+
+    def _finish(self) -> None:
+        """Write the results, and the history again, in case it was lost after an earlier end."""
+        self.run.seconds = self._spent()
+        self.run.set_diverged(self.stepper.optimizer.diverged)
+        if self.run.folder is not None:
+            self.run.history.write(self.run.folder / "metrics.parquet")
+            write_json(self.run.folder / "result.json", self.run.result())
+        tell(self.observers, "on_end", self.run)
+
+    def _advance(self) -> None:
+        """Take one step."""
+        run, group = self.run, self.stepper.group
+        self.stepper.step(run.step, *self.batches.at(run.step))
+        self.loss_sum += self.stepper.losses
+        self.loss_count += 1
+        run.step += 1
+        if self.stepper.group < group:
+            fewer = f"from step {run.step} on each step takes {self.stepper.group} seeds at a time"
+            tell(self.observers, "on_note", f"out of memory: {fewer}")
+
+    def _evaluate(self) -> list[Score]:
+        """The scores of all seeds; they go into the history, too."""
+        run, recipe = self.run, self.stepper.recipe
+        run.crowd.set_progress(recipe.progress(run.step))
+        if self.tally is None or self.tally.group > self.stepper.group:
+            self.tally = Tally.of(run.crowd, self.stepper.group)
+        with self._timing_overhead():
+            scores = self.tally.evaluate(self.held_out, run.step)
+        losses = (self.loss_sum / max(1, self.loss_count)).tolist()
+        scores += [
+            Score(run.step, seed, TRAINING, 0, float("nan"), loss)
+            for seed, loss in zip(run.crowd.seeds, losses, strict=True)
+        ]
+        run.history.add(scores)
+        self.loss_sum.zero_()
+        self.loss_count = 0
+        run.set_diverged(self.stepper.optimizer.diverged)
+        rule = recipe.early_stop, recipe.settled_accuracy, recipe.settled_change
+        self.stopped = run.history.settled(*rule, list(run.diverged))
+        return scores
+
+    def _after_step(self, scores: list[Score] | None) -> None:
+        """Whatever is due after a step and its evaluation: reports, a checkpoint."""
+        recipe, step, stop = self.stepper.recipe, self.run.step, False
+        if scores is not None:
+            stop = tell(self.observers, "on_evaluate", step, scores)
+        if self.over or monotonic() - self.reported_at > _REPORT_SECONDS:
+            self.reported_at = monotonic()
+            stop |= tell(self.observers, "on_step", self._stats())
+        if stop and scores is None:
+            tell(self.observers, "on_evaluate", step, self._evaluate())
+        self.stopped |= stop
+        late = monotonic() - self.saved_at > 60 * recipe.checkpoint_minutes
+        due = recipe.checkpoint_every > 0 and step % recipe.checkpoint_every == 0
+        if late or due or self.over:
+            self.save()
+
+    def _stats(self) -> StepStats:
+        run, recipe, stepper = self.run, self.stepper.recipe, self.stepper
+        run.set_diverged(stepper.optimizer.diverged)
+        return StepStats(
+            step=run.step,
+            steps=recipe.steps,
+            rate=recipe.rate(run.step - 1),
+            steps_per_second=(run.step - self.began_at) / max(monotonic() - self.began, 1e-9),
+            losses=tuple(stepper.losses.tolist()),
+            norms=tuple(stepper.norms.tolist()),
+            diverged=tuple(run.diverged),
+        )
+
+    def _spent(self) -> float:
+        """Seconds of training, in all sittings."""
+        return self.earlier + monotonic() - self.began
+
+    @contextmanager
+    def _timing_overhead(self) -> Iterator[None]:
+        """Wait for all steps so far, then count the seconds as overhead."""
+        if self.run.crowd.device.type == "cuda":
+            torch.cuda.synchronize(self.run.crowd.device)
+        began = monotonic()
+        yield
+        self.run.overhead_seconds += monotonic() - began
+
+    def save(self) -> None:
+        """Write a checkpoint and the history so far."""
+        run = self.run
+        if run.folder is None or self.saved == run.step:
+            return
+        tensors, splits = run.to_tensors()
+        tensors |= vars(self.stepper.optimizer) | {"loss_sum": self.loss_sum}
+        if self.stepper.own is not None:
+            tensors |= self.stepper.own.to_tensors()
+        facts = {
+            "seconds": self._spent(),
+            "aside": run.overhead_seconds,
+            "loss_count": self.loss_count,
+            "splits": splits,
+            "stopped": self.stopped,
+            "planned": self.stepper.recipe.steps,
+        }
+        with self._timing_overhead():
+            checkpoint.save(run.folder, run.step, tensors, facts)
+            run.history.write(run.folder / "metrics.parquet")
+        self.saved, self.saved_at = run.step, monotonic()
+        tell(self.observers, "on_checkpoint", run.step)
+
+    def resume(self, here: Mapping[str, Any]) -> None:
+        """Go on from the newest checkpoint. here: the config that the run would have if it began here."""
+        run = self.run
+        assert run.folder is not None
+        found = checkpoint.newest(run.folder)
+        if found is not None:
+            self._restore(*found)
+        if not self.over and (line := checkpoint.note_move(run.folder, run.config, here, run.step)):
+            tell(self.observers, "on_note", line)
+        if found is None:
+            tell(self.observers, "on_note", f"nothing is saved in {run.folder} yet: the run begins at step 0")
+
+    def _restore(self, tensors: dict[str, Tensor], facts: dict[str, Any], damaged: list[str]) -> None:
+        for line in damaged:
+            tell(self.observers, "on_note", f"warning: {line}: falling back to the checkpoint before")
+        self.run.restore(tensors, facts)
+        for name, tensor in vars(self.stepper.optimizer).items():
+            tensor.copy_(tensors[name])
+        if self.stepper.own is not None:
+            self.stepper.own.restore(tensors)
+        self.loss_sum.copy_(tensors["loss_sum"])
+        self.saved, self.loss_count, self.stopped = facts["step"], facts["loss_count"], facts["stopped"]
+        self._note_more_steps(facts.get("planned", self.stepper.recipe.steps))
+        engine = self.run.config["engine"]
+        if engine["device"] == self.run.crowd.device.type:  # the same order of floating-point sums
+            self.stepper.regroup(engine["seeds_at_a_time"])
+
+    def _note_more_steps(self, planned: int) -> None:
+        """Go on with a run that was over; note what would have been different with more steps planned."""
+        recipe, step = self.stepper.recipe, self.run.step
+        if recipe.steps == planned:
+            return
+        self.stopped = False
+        before = replace(recipe, steps=planned)
+        rates = any(before.rate(one) != recipe.rate(one) for one in range(step))
+        progress = self.batches.curriculum is not None or bool(self.run.crowd.progress_buffers())
+        if other := ["the learning rate"] * rates + ["the progress"] * progress:
+            was = f"was that of a run of {plural(planned, 'step')}, not of {recipe.steps:,}"
+            tell(self.observers, "on_note", f"up to step {step:,} {' and '.join(other)} {was}")
 
 
-def load_run(folder: Path | str, factory: Factory | None = None, device: str = "cpu") -> Run:
-    """A run from its folder: the trained crowd, its settings and its history.
+@contextmanager
+def _graceful_interrupt() -> Iterator[list[KeyboardInterrupt]]:
+    """Hold the first Ctrl-C or SIGTERM back until a step has ended; a second one acts at once."""
+    asked: list[KeyboardInterrupt] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield asked
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
-    Of an unfinished run whose newest checkpoint is damaged it takes the older one, and `notes` say so.
+    def ask(number: int, frame: object) -> None:
+        asked.append(Terminated("ended by SIGTERM") if number == signal.SIGTERM else KeyboardInterrupt())
+        if len(asked) > 1:
+            raise asked[-1]
 
-    Args:
-        folder: The run folder.
-        factory: For a model of your own that was given as a callable; others are found by their names.
-        device: Where to load it.
-
-    Returns:
-        The run, as `train` gives it.
-    """
-    if not isinstance(folder, str | Path):
-        raise UserError(f"this {type(folder).__name__} is neither a run nor the path of one")
-    folder = Path(folder)
-    config = read_config(folder)
-    tensors, facts, damaged = checkpoint.last(folder)
-    if factory is None:
-        _, factory, _ = find_model(config["model"], config["preset"], config["options"])
-    if config["recipe"]["tied"]:
-        factory = tie(factory, config["model"])
-    shape = config["vocab_size"], config["n_classes"]
-    crowd = init_crowd(factory, *shape, config["seeds"], find_device(device), config["model"])
-    crowd.vectorised = config["engine"]["vectorised"]
-    run = Run(config, crowd, History.empty(crowd.seeds), folder)
-    run.restore(tensors, facts)
-    crowd.set_progress(run.step / config["recipe"]["steps"])
-    run.notes = tuple(f"{line}: taken is the checkpoint before, of step {run.step}" for line in damaged)
-    return run
-
-
-def load_seed(
-    run: Run | Path | str, seed: int, factory: Factory | None = None, device: str = "cpu"
-) -> nn.Module:
-    """One seed of a run as an ordinary module, to use or to train on.
-
-    Args:
-        run: A run, or its folder.
-        seed: The seed's number.
-        factory: For a model of your own that was given as a callable.
-        device: Where to load a folder.
-
-    Returns:
-        The module in evaluation mode, with gradients for the parameters that were trained.
-    """
-    trained = run if isinstance(run, Run) else load_run(run, factory, device)
-    return trained.crowd.member(seed)
-
-
-def evaluate(
-    run: Run | Path | str, data: Any, splits: str | Sequence[str] | None = None, *, device: str = "auto"
-) -> Any:
-    """Accuracy and loss of all seeds of a run on other data, as a table.
-
-    Args:
-        run: A run, or its folder.
-        data: A dataset or its folder, with the functions and symbols of the run; or
-            `{name: {length: (tokens, targets)}}`.
-        splits: Those to evaluate; by default all but `train`.
-        device: Where to load a folder.
-
-    Returns:
-        A `pandas.DataFrame`, or a `pyarrow.Table` where pandas is not installed. A row for each seed, split
-        and length (0: all of the split): step, seed, split, length, accuracy, loss.
-    """
-    if callable(run):
-        raise UserError(f"this {type(run).__name__} is one model, not a run: use ctlpp.accuracy")
-    trained = run if isinstance(run, Run) else load_run(run, device=device)
-    return as_frame(to_table(trained.evaluate(data, splits)))
-
-
-@torch.no_grad()
-def accuracy(
-    model: Callable[[Tensor], Tensor],
-    data: Any,
-    splits: str | Sequence[str] | None = None,
-    *,
-    batch: int = 1024,
-) -> dict[str, dict[int, float]]:
-    """The share of right answers on each split, by length; length 0 stands for the whole split.
-
-    Args:
-        model: Any callable that makes logits (B, C) of tokens (B, T), int64. A module is put into evaluation
-            mode meanwhile.
-        data: A dataset, or `{name: {length: (tokens, targets)}}`.
-        splits: Those to evaluate; by default `iid` and `ood`.
-        batch: Examples that the model is given at a time.
-
-    Returns:
-        For each split a dictionary from length to accuracy.
-    """
-    given: object = model
-    if isinstance(given, Run | Crowd):
-        one = "run.crowd.member(seed)" if isinstance(given, Run) else "crowd.member(seed)"
-        raise UserError(f"this {type(given).__name__} has many seeds: give {one}, or use ctlpp.evaluate")
-    if not callable(given):
-        raise UserError(f"model of type {type(given).__name__}: give a module or function of tokens")
-    known, shares = read_data(data, splits, train=False), {}
-    training = isinstance(model, nn.Module) and model.training
-    if isinstance(model, nn.Module):
-        model.eval()
+    for number in before:
+        signal.signal(number, ask)
     try:
-        for name in known.held_out:
-            pairs = {length: pair for length, pair in known.splits[name].items() if len(pair[1])}
-            right = {length: _right(model, *pair, known.n_classes, batch) for length, pair in pairs.items()}
-            whole = torch.cat(list(right.values()))
-            shares[name] = {length: part.mean().item() for length, part in {0: whole, **right}.items()}
+        yield asked
     finally:
-        if isinstance(model, nn.Module):
-            model.train(training)
-    return shares
-
-
-def _right(
-    model: Callable[[Tensor], Tensor], tokens: Tensor, targets: Tensor, n_classes: int, batch: int
-) -> Tensor:
-    """1.0 for each right answer, (N,)"""
-    answers = []
-    for part in torch.split(tokens, batch):
-        logits, shape = model(part), (len(part), n_classes)
-        if not isinstance(logits, Tensor) or logits.shape != shape:
-            found = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
-            wrong = f"the model returns {found} for tokens of shape {tuple(part.shape)}"
-            raise UserError(f"{wrong}; it should return logits of shape {shape}")
-        answers.append(logits.argmax(-1).cpu())
-    return (torch.cat(answers) == targets).double()
+        for number, handler in before.items():
+            signal.signal(number, handler)
