@@ -72,6 +72,10 @@ class Rung:
     sizes: Changes = ()
     recipe: Changes = ()
 
+    @property
+    def name(self) -> str:
+        return f"{self.model}-{self.label}".removeprefix("permrnn-").rstrip("-") or self.model
+
     def run(self, task: Task) -> PlannedRun:
         return planned(task, self.model, 10, self.label, self.sizes, self.recipe)
 
@@ -167,13 +171,16 @@ def draw_ladder(out: Path) -> Figure:
 def print_tables(out: Path) -> None:
     """For each task and rung the chosen seeds that compose and, in brackets, those that have learned it."""
     for protocol in ("authors", "clean"):
-        rows = [[rung.run(task) for rung in RUNGS] for task in tasks((protocol,))]
-        heads = [f"`{rung.label or rung.model}`" for rung in RUNGS]
-        print(f"\n| {protocol} | {' | '.join(heads)} |\n{'| --- ' * (len(heads) + 1)}|")
-        for (variant, data), runs in zip(tasks((protocol,)), rows, strict=True):
-            task = " ".join([variant, *(f"{k[7]}{n}" for k, n in data.items() if "shared" in k)])
+        every = tasks((protocol,))
+        ran = [rung for rung in RUNGS if any(count(out, rung.run(task), "iid") >= 0 for task in every)]
+        print(
+            f"\n| {protocol} | {' | '.join(f'`{rung.name}`' for rung in ran)} |\n|{' --- |' * (len(ran) + 1)}"
+        )
+        for variant, data in every:
+            name = " ".join([variant, *(str(data[key]) for key in CELLS[0] if key in data)])
+            runs = [rung.run((variant, data)) for rung in ran]
             cells = [f"{count(out, run, 'ood'):.0f} ({count(out, run, 'iid'):.0f})" for run in runs]
-            print(f"| {task} | {' | '.join(cells)} |".replace("nan (nan)", "–"))
+            print(f"| {name} | {' | '.join(cells)} |".replace("nan (nan)", "–"))
 
 
 def watch(title: str, piece: Piece) -> Notes:
