@@ -62,6 +62,14 @@ def bounds() -> list[PlannedRun]:
     return [planned(task, model, 10) for model in ("permrnn", "symrnn") for task in tasks()]
 
 
+DECAY: Changes = (("weight_decay", 0.5), ("curriculum", "short_first"), ("steps", 1500), ("batch", 256))
+DECAY_ON_S: Changes = (*DECAY, ("weight_decay", 1.0), ("curriculum", "short_first+shared_first"))
+SHORT: Changes = (("steps", 1500), ("batch", 256), ("lr", 3e-3), ("schedule", "cosine"), ("warmup", 50))
+SHORT += (("length_mix", "even"), ("curriculum", "short_first"), ("clip", 1.0), ("restarts", 2))
+
+ANY_OF_16: Changes = (("bijective", False), ("codes", 16))
+
+
 @dataclass(frozen=True)
 class Rung:
     """What is left of the full model, in the words of the figure, when an assumption is taken away."""
@@ -71,13 +79,16 @@ class Rung:
     model: str = "permrnn"
     sizes: Changes = ()
     recipe: Changes = ()
+    decay: bool = False  # with weight decay, more steps, and short examples first
 
     @property
     def name(self) -> str:
         return f"{self.model}-{self.label}".removeprefix("permrnn-").rstrip("-") or self.model
 
     def run(self, task: Task) -> PlannedRun:
-        return planned(task, self.model, 10, self.label, self.sizes, self.recipe)
+        decay = (DECAY_ON_S if task[0] == "S" else DECAY) if self.decay else ()
+        recipe = dict((*decay, *self.recipe))  # of a setting that is named twice, the last
+        return planned(task, self.model, 10, self.label, self.sizes, tuple(recipe.items()))
 
 
 RUNGS = [
@@ -86,12 +97,14 @@ RUNGS = [
     Rung("one code to spare", "spare1", sizes=(("codes", 9),)),
     Rung("eight codes to spare", "spare8", sizes=(("codes", 16),)),
     Rung("any maps, not bijections", "any-map", sizes=(("bijective", False),)),
+    Rung("any maps, weight decay", "any-map-decay", sizes=(("bijective", False),), decay=True),
+    Rung("… and eight codes to spare", "any-map-decay-spare8", sizes=ANY_OF_16, decay=True),
     Rung("no curriculum (S)", "all-at-once", recipe=(("curriculum", ""),)),
     Rung("read from the left", "from-left", sizes=(("from_end", False),)),
     Rung("a net for maps: symrnn", model="symrnn"),
     Rung("symrnn, one code to spare", "spare1", "symrnn", (("codes", 9),)),
     Rung("order unknown: slots", model="slots"),
-    Rung("no codes: lstm_uni", model="lstm_uni"),
+    Rung("no codes: lstm_uni", "short", "lstm_uni", (("dropout", 0.0),), SHORT),
 ]
 
 
