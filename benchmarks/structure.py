@@ -16,7 +16,8 @@ import numpy as np
 import typer
 from matplotlib.figure import Figure
 
-from ctlpp.figures.style import DOUBLE, colour_bar, draw_matrix, new_figure, save, style
+from ctlpp.figures.matrices import colour_bar, draw_matrix
+from ctlpp.figures.style import DOUBLE, new_figure, save, style
 from ctlpp.plans.pieces import Piece, run_status
 from ctlpp.plans.planned import PlannedRun, name_run
 from ctlpp.plans.work import WorkSettings, carry_out
