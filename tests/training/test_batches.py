@@ -105,7 +105,7 @@ def test_a_natural_mix_has_each_length_as_often_as_the_data_and_an_even_one_equa
 
 @pytest.fixture(scope="module")
 def staged() -> Dataset:
-    sizes = {"symbols": 4, "functions": 12, "max_length": 4, "train": 400, "iid": 20, "ood": 50}
+    sizes = {"symbols": 4, "functions": 12, "max_length": 6, "train": 400, "iid": 20, "ood": 50}
     return generate("S", protocol="clean", shared_functions=4, shared_symbols=2, **sizes)
 
 
@@ -118,7 +118,8 @@ def test_short_examples_and_shared_functions_come_first(staged: Dataset) -> None
     assert set().union(*seen[:20]) == {*groups["a1"], *groups["b1"], *groups["o"]}
     assert set().union(*seen[20:]) == {*names}
     assert {batch.shape[1] - 2 for batch in batches[:10]} == {2}
-    assert {batch.shape[1] - 2 for batch in batches[10:]} == {2, 4}
+    assert {batch.shape[1] - 2 for batch in batches[10:20]} == {2, 4}
+    assert {batch.shape[1] - 2 for batch in batches[20:]} == {2, 4, 6}
 
 
 def test_a_variant_without_shared_functions_is_told_so() -> None:

@@ -30,6 +30,7 @@ from torch import Tensor, nn
 from ctlpp.models.activations import record
 
 SHARPNESS = 5.0  # of what nets propose: a state that is almost even tells the next step almost nothing
+RECALLED = 2.0  # std of the codes' vectors: of smaller ones a net sees hardly more than its token
 MISS = 1e-4  # added to every share before its logarithm, so that a wrong answer costs a finite amount
 
 
@@ -64,17 +65,19 @@ class SymRNN(nn.Module):
         self.functions, self.hard, self.from_end = vocab_size - n_classes - 1, hard, from_end
         self.embed = nn.Embedding(vocab_size, width)
         self.recall = nn.Linear(self.codes, width, bias=False)  # the codes' vectors
+        nn.init.normal_(self.recall.weight, std=RECALLED)
         self.up, self.down = nn.Linear(2 * width, hidden), nn.Linear(hidden, self.codes)
 
     def forward(self, tokens: Tensor) -> Tensor:  # (B, T) -> (B, C)
         tokens = tokens.flip(1) if self.from_end else tokens
         kept = F.one_hot((tokens - self.functions).clamp(0, self.codes), self.codes + 1)[..., : self.codes]
-        x = self.embed(tokens)  # (B, T, D)
+        by_token, by_code = self.up.weight.chunk(2, dim=1)  # (H, D): what a vector adds to the hidden units
+        table = F.linear(self.embed.weight, by_token, self.up.bias)
+        x, held = F.embedding(tokens, table), (by_code @ self.recall.weight).T  # (B, T, H), (N, H)
         state = x.new_full((len(x), self.codes), 1 / self.codes)  # (B, N)
         for n in range(x.shape[1]):
             token = tokens[:, n, None]
-            h = F.gelu(self.up(torch.cat([x[:, n], self.recall(state)], dim=-1)))
-            proposed = (SHARPNESS * self.down(h)).softmax(-1)
+            proposed = (SHARPNESS * self.down(F.gelu(x[:, n] + state @ held))).softmax(-1)
             proposed = harden(proposed, -1) if self.hard and not self.training else proposed
             other = torch.where(token == self.functions + self.classes, state, kept[:, n].to(x.dtype))
             state = record("state", torch.where(token < self.functions, proposed, other))

@@ -7,7 +7,8 @@ its token and what it has read. The slot of a column in front is the answer. Wha
 codes; which slot to read, and hence the order of application, has to be found. The vocabulary is taken to
 be that of a task.
 
-Shapes: B batch, T columns (tokens and the one in front), D width, H heads, K = D / H, N codes, C classes.
+Shapes: B batch, T columns (tokens and the one in front), D width, H heads, K = D / H, G hidden units, N
+codes, C classes.
 
 Example:
     >>> import torch
@@ -20,7 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ctlpp.models.activations import record
-from ctlpp.models.codes import MISS, SHARPNESS
+from ctlpp.models.codes import MISS, RECALLED, SHARPNESS
 
 _FAR = 8  # columns further away than this are as far as this
 
@@ -45,6 +46,7 @@ class Slots(nn.Module):
         N = max(codes or n_classes, n_classes)
         self.embed = nn.Embedding(vocab_size + 1, width)  # the last row: the column in front
         self.recall = nn.Linear(N, width, bias=False)  # the codes' vectors
+        nn.init.normal_(self.recall.weight, std=RECALLED)
         self.query, self.key = nn.Linear(width, width), nn.Linear(width, width)
         self.value, self.distance = nn.Linear(width, width), nn.Embedding(2 * _FAR + 1, heads)
         self.up, self.down = nn.Linear(2 * width, hidden), nn.Linear(hidden, N)
@@ -58,16 +60,25 @@ class Slots(nn.Module):
         is_symbol = ((symbol >= 0) & (symbol < self.classes))[..., None]
         own = F.one_hot(symbol.clamp(0, N - 1), N).to(x.dtype)  # (B, T, N)
         slots = torch.where(is_symbol, own, 1 / N)
+        asked, given, own_part = self.by_code(x)
         for _ in range(self.depth):
-            read = self.read(x, self.recall(slots), near)
-            proposed = self.down(F.gelu(self.up(torch.cat([x, read], dim=-1))))
+            match = torch.einsum("bihn,bjn->bijh", asked, slots) + near
+            read = torch.einsum("bijh,bjn->bihn", match.softmax(2), slots)  # codes, read by each head
+            proposed = self.down(F.gelu(own_part + torch.einsum("bihn,hng->big", read, given)))
             slots = record("state", torch.where(is_symbol, own, (SHARPNESS * proposed).softmax(-1)))
         return (record("readout", slots[:, 0])[:, : self.classes] + MISS).log()
 
-    def read(self, x: Tensor, held: Tensor, near: Tensor) -> Tensor:
-        """What each column reads from all slots. (B, T, D), (B, T, D), (T, T, H) -> (B, T, D)"""
-        q, k, v = (
-            part.unflatten(-1, (self.heads, -1)) for part in (self.query(x), self.key(held), self.value(held))
-        )  # (B, T, H, K) each
-        match = torch.einsum("bihk,bjhk->bijh", q, k) * q.shape[-1] ** -0.5 + near
-        return torch.einsum("bijh,bjhk->bihk", match.softmax(2), v).flatten(-2)
+    def by_code(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """What all rounds have in common: keys, values and what they do are linear in the shares of codes.
+
+        How well each code fits a column's query, (B, T, H, N); what it adds to the G hidden units when a head
+        reads it, (H, N, G); and what a column's own token adds to them, (B, T, G).
+        """
+        by_token, by_read = self.up.weight.chunk(2, dim=1)  # (G, D) each
+        codes = self.recall.weight.T  # (N, D)
+        q, k, v, up = (
+            part.unflatten(-1, (self.heads, -1))
+            for part in (self.query(x), self.key(codes), self.value(codes), by_read)
+        )  # (…, H, K) each
+        asked = torch.einsum("bihk,nhk->bihn", q, k) * q.shape[-1] ** -0.5
+        return asked, torch.einsum("nhk,ghk->hng", v, up), F.linear(x, by_token, self.up.bias)

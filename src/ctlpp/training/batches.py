@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 Split = dict[int, tuple[Tensor, Tensor]]  # length -> tokens (N, T), targets (N,)
 Curriculum = Callable[[float, int, Tensor], Tensor]
-_SHORT, _SHARED = 0.25, 0.5  # until these shares of the training a curriculum leaves examples out
+_FIRST = 0.5  # until this share of the training a curriculum leaves examples out
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -270,7 +270,7 @@ def find_curriculum(names: str, task: Mapping[str, Any] | None, lengths: Iterabl
 
 def _find_one(name: str, task: Mapping[str, Any] | None, lengths: Iterable[int]) -> Curriculum:
     if name == "short_first":
-        return short_first(min(length for length in lengths if length > 1))
+        return short_first(sorted(length for length in lengths if length > 1))
     if name != "shared_first":
         found: Curriculum = load_callable(name, "curriculum", "function")
         return found
@@ -282,11 +282,14 @@ def _find_one(name: str, task: Mapping[str, Any] | None, lengths: Iterable[int])
     return shared_first([token for token, name in enumerate(task["functions"]) if name in one_path])
 
 
-def short_first(shortest: int) -> Curriculum:
-    """At first no examples of more functions than this."""
-    return lambda progress, length, tokens: torch.full(
-        (len(tokens),), float(progress >= _SHORT or length <= shortest)
-    )
+def short_first(lengths: Sequence[int]) -> Curriculum:
+    """At first only the shortest of these, then the two shortest: one length alone is learned by heart."""
+
+    def weights(progress: float, length: int, tokens: Tensor) -> Tensor:
+        longest = lengths[0] if progress < _FIRST / 2 else lengths[:2][-1]
+        return torch.full((len(tokens),), float(progress >= _FIRST or length <= longest))
+
+    return weights
 
 
 def shared_first(others: Sequence[int]) -> Curriculum:
@@ -296,7 +299,7 @@ def shared_first(others: Sequence[int]) -> Curriculum:
     """
 
     def weights(progress: float, length: int, tokens: Tensor) -> Tensor:
-        if progress >= _SHARED:
+        if progress >= _FIRST:
             return torch.ones(len(tokens))
         left_out = torch.zeros(int(tokens.max()) + 1 + max(others), dtype=torch.bool, device=tokens.device)
         left_out[list(others)] = True

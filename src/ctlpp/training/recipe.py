@@ -146,7 +146,7 @@ _quick = replace(OWN, batch=32, lr=5e-3, warmup=100, schedule="cosine", length_m
 _quick = replace(_quick, checkpoint_every=1000)
 # Models with codes learn in seconds, and some of their seeds get stuck.
 _perm = replace(_quick, steps=800, batch=128, lr=0.05, warmup=20, restarts=2)
-_sym = replace(_perm, steps=3000, lr=3e-3, curriculum="short_first")
+_sym = replace(_perm, steps=1000, batch=256, lr=3e-3, curriculum="short_first")
 _CODES = {"permrnn": _perm, "symrnn": _sym}
 _CODES_ON_S: dict[str, dict[str, Any]] = {
     "permrnn": {"curriculum": "shared_first", "steps": 500, "batch": 64},
