@@ -139,9 +139,11 @@ def use_code(code: Mapping[str, bytes], place: Path) -> None:
     folder = place / sha256(repr(sorted(code.items())).encode()).hexdigest()[:24]
     for name, content in code.items():
         write_atomically(folder / name, content)
-    if sys.path[0] == str(folder):
+    wanted = [str(folder)] if code else []
+    before = [path for path in sys.path if Path(path).is_relative_to(place)]
+    if wanted == before:
         return
-    sys.path[:] = [str(folder), *(path for path in sys.path if not Path(path).is_relative_to(place))]
+    sys.path[:] = [*wanted, *(path for path in sys.path if path not in before)]
     for name, module in [*sys.modules.items()]:
         if f"{name}.py" in code or Path(getattr(module, "__file__", None) or "").is_relative_to(place):
             del sys.modules[name]
