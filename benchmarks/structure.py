@@ -146,14 +146,14 @@ def swap() -> list[PlannedRun]:
     ]
 
 
+FRESH: list[Task] = [(variant, data | {"seed": 1}) for variant, data in tasks(("authors",))]
+
+
 def fresh() -> list[PlannedRun]:
     """The two rungs that solve everything, on data and seeds that no recipe was chosen on."""
-    return [
-        replace(rung.run((variant, data | {"seed": 1})), seeds=tuple(range(10, 20)))
-        for rung in RUNGS
-        if rung.name in ("permrnn", "any-map-decay")
-        for variant, data in tasks(("authors",))
-    ]
+    rungs = [rung for rung in RUNGS if rung.name in ("permrnn", "any-map-decay")]
+    runs = [rung.run(task) for rung in rungs for task in FRESH]
+    return [replace(run, seeds=tuple(range(10, 20))) for run in runs]
 
 
 PLANS = {"bounds": bounds, "ladder": ladder, "fresh": fresh, "zoo": zoo, "swap": swap}
@@ -194,12 +194,9 @@ def draw_ladder(out: Path) -> Figure:
 
 def print_tables(out: Path) -> None:
     """For each task and rung the chosen seeds that compose and, in brackets, those that have learned it."""
-    for protocol in ("authors", "clean"):
-        every = tasks((protocol,))
+    for head, every in (("authors", tasks(("authors",))), ("clean", tasks(("clean",))), ("fresh", FRESH)):
         ran = [rung for rung in RUNGS if any(count(out, rung.run(task), "iid") >= 0 for task in every)]
-        print(
-            f"\n| {protocol} | {' | '.join(f'`{rung.name}`' for rung in ran)} |\n|{' --- |' * (len(ran) + 1)}"
-        )
+        print(f"\n| {head} | {' | '.join(f'`{rung.name}`' for rung in ran)} |\n|{' --- |' * (len(ran) + 1)}")
         for variant, data in every:
             name = " ".join([variant, *(str(data[key]) for key in CELLS[0] if key in data)])
             runs = [rung.run((variant, data)) for rung in ran]

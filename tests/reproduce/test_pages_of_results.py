@@ -65,7 +65,7 @@ def test_a_row_says_what_the_run_says(run: str) -> None:
 # Models that compose
 
 STRUCTURE = {path.parents[1].name: path.parent for path in RESULTS.glob("structure/runs/*/*/result.json")}
-NAME = re.compile(r"(\w+)-([ARS])-(authors|clean)(?:-o(\d+)-s(\d+))?-?(.*)")
+NAME = re.compile(r"(\w+)-([ARS])-(authors|clean)(?:-o(\d+)-s(\d+))?(-seed1)?-?(.*)")
 SOLVED = 0.99
 
 
@@ -81,17 +81,19 @@ def structure_tables() -> dict[tuple[str, str, str], str]:
     """The cells of the tables, by protocol, task and rung."""
     cells, heads = {}, [""]
     for row in table_of("structure"):
-        heads = row if row[0] in ("authors", "clean") else heads
+        heads = row if row[0] in ("authors", "clean", "fresh") else heads
         for head, cell in zip(heads[1:], row[1:], strict=True):
             cells[heads[0], row[0], head.strip("`")] = cell
     return {at: cell for at, cell in cells.items() if cell[0].isdigit()}
 
 
 def rung_of(name: str) -> tuple[str, str, str]:
-    """The protocol, task and rung of a run, as the tables call them."""
-    model, variant, protocol, functions, symbols, label = NAME.fullmatch(name).groups("")  # type: ignore[union-attr]
+    """The table, task and rung of a run, as the tables call them."""
+    match = NAME.fullmatch(name)
+    assert match is not None
+    model, variant, protocol, functions, symbols, fresh, label = match.groups("")
     rung = f"{model}-{label}".removeprefix("permrnn-").rstrip("-") or model
-    return protocol, f"{variant} {functions} {symbols}".strip(), rung
+    return "fresh" if fresh else protocol, f"{variant} {functions} {symbols}".strip(), rung
 
 
 @pytest.mark.parametrize("name", sorted(STRUCTURE))
@@ -109,16 +111,24 @@ def test_the_tables_have_no_other_runs_and_the_page_has_the_rungs_that_have_run(
     rungs = re.findall(r"^\| `(\S+)` \| .* \| (\d+ of .*) \| (\d.*) \| (\d.*) \|$", page, re.MULTILINE)
     assert {label: tuple(counts) for label, *counts in rungs} == {
         rung: (of_all(runs, "iid"), of_all(runs, "ood"), of_all(runs, "ood", "o4-s2"))
-        for rung, runs in authors_runs().items()
+        for rung, runs in runs_in("authors").items()
     }
 
 
-def authors_runs() -> dict[str, dict[str, list[dict[str, Any]]]]:
-    """By rung and name the chosen seeds of the runs on the authors' data."""
+def test_the_page_counts_the_seeds_that_no_recipe_was_chosen_on() -> None:
+    page = " ".join((ROOT / "docs" / "concepts" / "models-that-compose.md").read_text().split())
+    fresh = {rung: of_all(runs, "ood") for rung, runs in runs_in("fresh").items()}
+    two = f"{fresh['permrnn']} compose with `permrnn`, and {fresh['any-map-decay']} with `any-map-decay`"
+    assert f"Of the chosen seeds {two}." in page
+
+
+def runs_in(table: str) -> dict[str, dict[str, list[dict[str, Any]]]]:
+    """By rung and name the chosen seeds of the runs in a table."""
     found: dict[str, dict[str, list[dict[str, Any]]]] = {}
     for name, run in STRUCTURE.items():
-        if "-authors" in name:
-            found.setdefault(rung_of(name)[2], {})[name] = chosen_of(run)
+        of, _, rung = rung_of(name)
+        if of == table:
+            found.setdefault(rung, {})[name] = chosen_of(run)
     return found
 
 
