@@ -22,6 +22,7 @@ from tests.plans.small import DATA, small_run
 
 import ctlpp
 from ctlpp.files import TimeUp, UserError
+from ctlpp.plans.cluster import connect
 from ctlpp.plans.pieces import Piece
 from ctlpp.plans.planned import PlannedRun
 from ctlpp.plans.sweep_file import plan_sweep, read_sweep
@@ -258,6 +259,12 @@ def test_a_cluster_whose_last_worker_has_left_is_waited_for(cluster: Cluster, tm
     with pytest.raises(TimeUp):
         train(cluster, tmp_path, LONG, log=log, minutes=0.15)
     assert "no worker is left: waiting for another" in log.notes
+
+
+def test_local_workers_compute_with_one_thread_and_keep_the_memory_that_a_step_will_want_again() -> None:
+    with connect(WorkSettings(on="local", workers=1)) as client:
+        names = ("OMP_NUM_THREADS", "MALLOC_TRIM_THRESHOLD_")
+        assert client.gather([client.submit(os.environ.get, name) for name in names]) == ["1", None]
 
 
 def test_a_finished_plan_needs_no_cluster(tmp_path: Path) -> None:
